@@ -1,0 +1,134 @@
+"""The words in which backproof speaks: what was measured, and what was concluded.
+
+A law yields `Evidence`; the battery folds it into an `Outcome`; what is wrong becomes
+a `Finding`; all of one subject is a `Judgement`. These records travel between
+processes and into every report, so they hold plain numbers and text, never tensors,
+and this file does not import torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+Number = float | int | str | Sequence[float | int | str]
+"""What evidence may carry: a number, a word, or a short list of them."""
+
+
+class Status(StrEnum):
+    """What became of one law on one case."""
+
+    HELD = "held"
+    BROKEN = "broken"
+    INCONCLUSIVE = "inconclusive"
+    NOT_APPLICABLE = "not_applicable"
+    CRASHED = "crashed"
+
+
+class Verdict(StrEnum):
+    """What is said of a subject, worst first."""
+
+    CRASHED = "crashed"
+    WRONG = "wrong"
+    SURROGATE = "surrogate"
+    INCONCLUSIVE = "inconclusive"
+    PASS = "pass"
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst verdict, growing as things get better."""
+        return list(Verdict).index(self)
+
+
+class Severity(StrEnum):
+    """An error decides the verdict; a note never does."""
+
+    ERROR = "error"
+    NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in a source file; `line` and `column` count from 1."""
+
+    file: str
+    line: int | None = None
+    column: int | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One measurement for a law, kept also when the law holds.
+
+    `holds` is None where the measurement could not decide.
+    """
+
+    holds: bool | None
+    words: str
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One law on one case, with everything that was measured for it."""
+
+    code: str
+    law: str
+    case: str
+    status: Status
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The words of the evidence that decided, the first where several did."""
+        decisive = {Status.HELD: True, Status.BROKEN: False}.get(self.status)
+        chosen = [e for e in self.evidence if e.holds is decisive] or self.evidence
+        return chosen[0].words if chosen else ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A defect (or a note), however it was found.
+
+    `words` may have several lines; `remedy` is one sentence.
+    """
+
+    code: str
+    severity: Severity
+    title: str
+    words: str
+    where: Location | None = None
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All that was found out about one subject.
+
+    `resolution` holds, for each input, the smallest relative error of its gradient
+    that would have been seen; `calls` counts the subject's forward and backward calls.
+    `contexts` maps a context's name to its status and words.
+    """
+
+    name: str
+    file: str
+    line: int | None
+    verdict: Verdict
+    resolution: Mapping[str, float] = field(default_factory=dict)
+    calls: Mapping[str, int] = field(default_factory=dict)
+    contexts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    outcomes: tuple[Outcome, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    def outcome(self, code: str) -> Outcome | None:
+        """The worst outcome of the law `code`, None where the law did not run."""
+        order = [
+            Status.CRASHED,
+            Status.BROKEN,
+            Status.INCONCLUSIVE,
+            Status.HELD,
+            Status.NOT_APPLICABLE,
+        ]
+        mine = [o for o in self.outcomes if o.code == code]
+        return min(mine, key=lambda o: order.index(o.status), default=None)
