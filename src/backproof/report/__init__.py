@@ -1,5 +1,5 @@
 """What leaves the library: a `Report`, and the functions that turn it into text."""
 
-from backproof.report.report import Report, Wrong
+from backproof.report.report import Report
 
-__all__ = ["Report", "Wrong"]
+__all__ = ["Report"]
