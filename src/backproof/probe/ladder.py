@@ -82,7 +82,9 @@ def climb(
     return total
 
 
-def move(points: Sequence[Point], steps: Sequence[Tensor | None], m: float) -> list[Tensor]:
+def move(
+    points: Sequence[Point], steps: Sequence[Tensor | None], m: float
+) -> list[Tensor]:
     """The inputs at x + m d; those without a step as they are."""
     return [
         point.values if step is None else torch.add(point.values, step, alpha=m)
