@@ -1,0 +1,49 @@
+"""The same random numbers at each call, and the user's states as they were.
+
+States are set through generators: `torch.manual_seed` formats a stack trace at every
+call where a device is not initialised, which costs more than a small op.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def preserved() -> Iterator[None]:
+    """Leave torch's, Python's and NumPy's global generators as they were found."""
+    generators = _generators()
+    states = [g.get_state() for g in generators]
+    python = random.getstate()
+    numpy = sys.modules.get("numpy")
+    legacy = numpy.random.get_state(legacy=False) if numpy else None
+    try:
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+        random.setstate(python)
+        if numpy:
+            numpy.random.set_state(legacy)
+
+
+def restart(seed: int) -> None:
+    """Start all of them from `seed`; only within `preserved`."""
+    for generator in _generators():
+        generator.manual_seed(seed)
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy:
+        numpy.random.seed(seed & 0xFFFFFFFF)
+
+
+def _generators() -> list[torch.Generator]:
+    generators = [torch.default_generator]
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        generators += list(torch.cuda.default_generators)
+    return generators

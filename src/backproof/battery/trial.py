@@ -1,0 +1,460 @@
+"""Run a subject on a case: forward values, recorded graphs, gradients; all counted.
+
+Everything here speaks in flat float64 vectors of real numbers: one an input, one for
+all outputs together. Complex tensors are pairs of reals, under the inner product
+Re<a, b> that autograd uses. The user's tensors, random states and buffers are never
+touched: each call gets copies, with the strides and the storage offset of the original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from backproof import tree
+from backproof.battery.random_state import restart
+from backproof.errors import BadInput
+from backproof.probe import ANYWHERE, PRECISIONS, Domain, Point, coarsest, real_dtype
+from backproof.subject import Case, Subject
+
+
+class Refused(Exception):
+    """Forward raised at a point near the case: it is outside of its domain there."""
+
+
+class BackwardRaised(Exception):
+    """Backward raised; the cause is the user's exception."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A differentiable input: `point` has its values, `original` its layout."""
+
+    name: str
+    original: Tensor
+    point: Point
+
+    def at(self, values: Tensor) -> Tensor:
+        """A new tensor with these values and the original's type and layout.
+
+        Shapes: float64 (n,) -> the original's.
+        """
+        old = self.original
+        fresh = values.to(self.point.dtype, copy=True).to(old.device)
+        fresh = fresh.reshape(self.point.shape)
+        if old.is_complex():
+            fresh = torch.view_as_complex(fresh)
+        if old.is_contiguous() and old.storage_offset() == 0:
+            return fresh
+        return _laid_out_like(old, fresh)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A differentiable output: its name, shape and type, and its part of the vector."""
+
+    name: str
+    shape: torch.Size
+    dtype: torch.dtype
+    device: torch.device
+    part: slice
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One recorded forward: what backward can be called on, any number of times."""
+
+    leaves: list[Tensor]
+    tensors: list[Tensor]
+    values: Tensor
+
+
+class Trial:
+    """One subject on one case.
+
+    Attributes:
+        inputs: the differentiable inputs, in the order of the arguments.
+        outputs: the differentiable outputs, known after the first `record`.
+        num_forward: forward calls so far.
+        num_backward: backward calls so far.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        case: Case,
+        *,
+        seed: int = 0,
+        on_phase: Callable[[str], None] = lambda phase: None,
+    ) -> None:
+        self.subject, self.case, self.seed = subject, case, seed
+        self.num_forward = self.num_backward = 0
+        self.outputs: list[Output] = []
+        self.unrecorded: list[str] = []
+        self._on_phase = on_phase
+        self._cloned = False
+        self._names, self._leaves = _named_leaves(subject, case)
+        self.inputs = [
+            _input(name, leaf, case.domains.get(name, ANYWHERE))
+            for name, leaf in zip(self._names, self._leaves, strict=True)
+            if isinstance(leaf, Tensor) and leaf.requires_grad
+        ]
+        _refuse_unusable(subject, self._names, self._leaves, self.inputs)
+        module = subject.module
+        self._parameters = (
+            [n for n, p in module.named_parameters() if p.requires_grad]
+            if module is not None
+            else []
+        )
+
+    @property
+    def points(self) -> list[Point]:
+        """Where the inputs are."""
+        return [i.point for i in self.inputs]
+
+    @property
+    def dtypes(self) -> list[torch.dtype]:
+        """The types of all differentiable inputs and outputs."""
+        return [i.original.dtype for i in self.inputs] + [o.dtype for o in self.outputs]
+
+    def forward(self, values: Sequence[Tensor]) -> Tensor:
+        """All differentiable outputs at these inputs, float64 (num_outputs,).
+
+        Raises:
+            Refused: forward raised here, though not at the case itself.
+        """
+        tensors = [i.at(v) for i, v in zip(self.inputs, values, strict=True)]
+        with torch.no_grad():
+            try:
+                found = self._call(tensors)
+            except Exception as error:
+                raise Refused(str(error)) from error
+        by_name = dict(found)
+        try:
+            return _flat([by_name[o.name] for o in self.outputs])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise Refused("its outputs have another structure here") from error
+
+    def record(self, values: Sequence[Tensor] | None = None) -> Graph:
+        """Forward with a graph, at the case's own inputs unless others are given.
+
+        Raises:
+            BadInput: forward raises, or no output can be differentiated.
+            Refused: forward raised at inputs other than the case's.
+        """
+        at_case = values is None
+        if values is None:
+            values = [p.values for p in self.points]
+        try:
+            leaves, found = self._record(values)
+        except Exception as error:
+            if not at_case:
+                raise Refused(str(error)) from error
+            raise BadInput(_forward_raised(self.subject, error)) from error
+        if not self.outputs:
+            self._learn_outputs(found)
+        by_name = dict(found)
+        tensors = [by_name[o.name] for o in self.outputs]
+        return Graph(leaves, tensors, _flat([t.detach() for t in tensors]))
+
+    def pull(self, graph: Graph, cotangent: Tensor) -> list[Tensor | None]:
+        """Backward of `cotangent` (num_outputs,): float64 (n_i,) an input, or None.
+
+        Raises:
+            BackwardRaised: the user's backward, or the engine on what it returned.
+        """
+        return self._pull(graph, range(len(self.outputs)), cotangent)
+
+    def pull_one(self, graph: Graph, which: int, cotangent: Tensor) -> list[Tensor | None]:
+        """The same through output `which` alone; the others get no cotangent at all."""
+        return self._pull(graph, [which], cotangent)
+
+    def split(self, cotangent: Tensor) -> list[Tensor]:
+        """A flat cotangent as one tensor an output, in the outputs' shape and type."""
+        return [_shaped(o, cotangent[o.part]) for o in self.outputs]
+
+    def represent(self, cotangent: Tensor) -> Tensor:
+        """What backward will see of it: rounded to the outputs' types."""
+        parts = []
+        for output in self.outputs:
+            dtype = real_dtype(output.dtype)
+            limit = torch.finfo(dtype).max / 16
+            part = cotangent[output.part].clamp(-limit, limit)
+            parts.append(part if dtype == torch.float64 else part.to(dtype).double())
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def coarseness(self, eps: float) -> Tensor | None:
+        """eps of each output's type over `eps`, at least 1; None where all are 1."""
+        ratios = [coarsest([o.dtype]).eps / eps for o in self.outputs]
+        if max(ratios) <= 1:
+            return None
+        ones = torch.ones(self.outputs[-1].part.stop, dtype=torch.float64)
+        for output, ratio in zip(self.outputs, ratios, strict=True):
+            ones[output.part] = max(1.0, ratio)
+        return ones
+
+    def arguments(self, tensors: Sequence[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The call's arguments, with `tensors` as the differentiable inputs."""
+        positional, keywords, _ = self._arguments(tensors)
+        return positional, keywords
+
+    # ------------------------------------------------------------------ calling
+
+    def _arguments(
+        self, tensors: Sequence[Tensor]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Tensor]]:
+        fresh = iter(tensors)
+        new = [
+            leaf
+            if not isinstance(leaf, Tensor)
+            else next(fresh)
+            if leaf.requires_grad
+            else twin(leaf)
+            for leaf in self._leaves
+        ]
+        given = len(new) - len(self._parameters)
+        whole = (self.case.arguments, dict(self.case.keywords))
+        positional, keywords = tree.rebuild(whole, iter(new[:given]))
+        return positional, keywords, dict(zip(self._parameters, new[given:], strict=True))
+
+    def _call(self, tensors: Sequence[Tensor]) -> list[tuple[str, Any]]:
+        positional, keywords, parameters = self._arguments(tensors)
+        self.num_forward += 1
+        self._on_phase("forward")
+        restart(self.seed)
+        module = self.subject.module
+        if module is None:
+            result = self.subject.function(*positional, **keywords)
+        else:
+            buffers = {n: twin(b) for n, b in module.named_buffers()}
+            result = torch.func.functional_call(
+                module, parameters | buffers, positional, keywords
+            )
+        return list(tree.leaves(result, "output"))
+
+    def _record(
+        self, values: Sequence[Tensor]
+    ) -> tuple[list[Tensor], list[tuple[str, Any]]]:
+        leaves = [
+            i.at(v).requires_grad_() for i, v in zip(self.inputs, values, strict=True)
+        ]
+        with torch.enable_grad():
+            try:
+                handed = [t.clone() for t in leaves] if self._cloned else leaves
+                return leaves, self._call(handed)
+            except RuntimeError as error:
+                # An op that works in place and says so cannot be given a leaf.
+                if self._cloned or "leaf Variable" not in str(error):
+                    raise
+                self._cloned = True
+                return self._record(values)
+
+    def _pull(
+        self, graph: Graph, which: Sequence[int], cotangent: Tensor
+    ) -> list[Tensor | None]:
+        self.num_backward += 1
+        self._on_phase("backward")
+        outputs = [self.outputs[k] for k in which]
+        restart(self.seed)
+        try:
+            gradients = torch.autograd.grad(
+                [graph.tensors[k] for k in which],
+                graph.leaves,
+                [_shaped(o, cotangent[o.part]) for o in outputs],
+                retain_graph=True,
+                allow_unused=True,
+            )
+        except Exception as error:
+            raise BackwardRaised(str(error)) from error
+        return [None if g is None else _flat([g.detach()]) for g in gradients]
+
+    def _learn_outputs(self, found: list[tuple[str, Any]]) -> None:
+        at = 0
+        for name, value in found:
+            if not isinstance(value, Tensor) or not (
+                value.is_floating_point() or value.is_complex()
+            ):
+                continue
+            if value.layout is not torch.strided:
+                raise BadInput(
+                    f"{self.subject.name}: `{name}` has layout {value.layout}; only "
+                    "strided outputs can be checked. Wrap the call so that it returns "
+                    "`.to_dense()`"
+                )
+            if not value.requires_grad:
+                self.unrecorded.append(name)
+                continue
+            if real_dtype(value.dtype) not in PRECISIONS:
+                raise BadInput(
+                    f"{self.subject.name}: `{name}` is {value.dtype}; outputs can be "
+                    "float64, float32, float16, bfloat16, complex64 or complex128"
+                )
+            size = value.numel() * (2 if value.is_complex() else 1)
+            if size:
+                part = slice(at, at + size)
+                self.outputs.append(
+                    Output(name, value.shape, value.dtype, value.device, part)
+                )
+                at += size
+        if not self.outputs:
+            raise BadInput(_no_graph(self.subject, found, self.unrecorded))
+
+
+def twin(tensor: Tensor) -> Tensor:
+    """A copy with the same strides, storage offset, and conjugate and negative bits."""
+    source = tensor.detach()
+    if source.layout is not torch.strided or source.numel() == 0:
+        return source.clone()
+    if source.is_conj():
+        return twin(source.conj()).conj()
+    if source.is_neg():
+        return twin(torch._neg_view(source))._neg_view()  # type: ignore[operator]
+    if source.is_contiguous() and source.storage_offset() == 0:
+        return source.clone()
+    extent = 1 + sum(
+        (n - 1) * s for n, s in zip(source.shape, source.stride(), strict=True)
+    )
+    whole = source.as_strided((source.storage_offset() + extent,), (1,), 0).clone()
+    return whole.as_strided(source.shape, source.stride(), source.storage_offset())
+
+
+def _laid_out_like(old: Tensor, fresh: Tensor) -> Tensor:
+    """`fresh` with the strides and offset of `old`; dense where elements overlap."""
+    if any(s == 0 and n > 1 for n, s in zip(old.shape, old.stride(), strict=True)):
+        return fresh  # elements that share memory cannot be moved one by one
+    out = twin(old)
+    return out.copy_(fresh)
+
+
+def _named_leaves(subject: Subject, case: Case) -> tuple[list[str], list[Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, argument in _named_arguments(subject, case):
+        found += tree.leaves(argument, name)
+    if subject.module is not None:
+        found += [(n, p) for n, p in subject.module.named_parameters() if p.requires_grad]
+    return [n for n, _ in found], [v for _, v in found]
+
+
+def _named_arguments(subject: Subject, case: Case) -> Iterator[tuple[str, Any]]:
+    names = subject.parameter_names()
+    for k, argument in enumerate(case.arguments):
+        rest = k - (len(names) - 1)
+        if names and names[-1].startswith("*") and rest >= 0:
+            yield f"{names[-1][1:]}[{rest}]", argument
+        elif k < len(names):
+            yield names[k], argument
+        else:
+            yield f"argument {k}", argument
+    yield from case.keywords.items()
+
+
+def _input(name: str, leaf: Tensor, domain: Domain) -> Input:
+    original = leaf.detach()
+    dtype = real_dtype(original.dtype)
+    if dtype not in PRECISIONS or original.layout is not torch.strided:
+        return Input(name, original, Point(torch.empty(0), dtype, (), domain))
+    real = torch.view_as_real(original.resolve_conj()) if original.is_complex() else original
+    values = real.to("cpu", torch.float64, copy=True).contiguous()
+    return Input(
+        name, original, Point(values.reshape(-1), dtype, tuple(values.shape), domain)
+    )
+
+
+def _shaped(output: Output, part: Tensor) -> Tensor:
+    if output.dtype.is_complex:
+        pairs = part.reshape(*output.shape, 2).to(real_dtype(output.dtype))
+        return torch.view_as_complex(pairs).to(output.device)
+    return part.reshape(output.shape).to(output.device, output.dtype)
+
+
+def _flat(tensors: Sequence[Tensor]) -> Tensor:
+    parts = []
+    for t in tensors:
+        real = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
+        parts.append(real.reshape(-1).to("cpu", torch.float64))
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+# ---------------------------------------------------------------------- refusals
+
+
+def _refuse_unusable(
+    subject: Subject, names: Sequence[str], leaves: Sequence[Any], inputs: list[Input]
+) -> None:
+    """Say what cannot be checked, before anything is run."""
+    for name, leaf in zip(names, leaves, strict=True):
+        if isinstance(leaf, Tensor):
+            _refuse_kind(subject, name, leaf)
+    if not inputs:
+        floats = [
+            n
+            for n, v in zip(names, leaves, strict=True)
+            if isinstance(v, Tensor) and (v.is_floating_point() or v.is_complex())
+        ]
+        way = (
+            f"call `.requires_grad_()` on {', '.join(f'`{n}`' for n in floats)}"
+            if floats
+            else "give at least one floating-point tensor that requires a gradient"
+        )
+        raise BadInput(f"{subject.name}: no input needs a gradient; {way}")
+    if all(i.point.values.numel() == 0 for i in inputs):
+        shapes = ", ".join(f"`{i.name}` {tuple(i.original.shape)}" for i in inputs)
+        raise BadInput(
+            f"{subject.name}: every input that needs a gradient is empty ({shapes}), so "
+            "there is nothing to move; give at least one element"
+        )
+
+
+def _refuse_kind(subject: Subject, name: str, leaf: Tensor) -> None:
+    kind = None
+    if leaf.is_meta:
+        kind, way = "a meta tensor, which has no values", "give one with values"
+    elif leaf.is_quantized:
+        kind, way = "a quantised tensor", "give it dequantised: `.dequantize()`"
+    elif leaf.is_nested:
+        kind, way = "a nested tensor", "give its parts as a list of tensors"
+    elif leaf.layout is not torch.strided and leaf.requires_grad:
+        kind = f"a tensor of layout {leaf.layout}"
+        way = "wrap the call so that it takes the dense tensor or the values"
+    elif leaf.requires_grad and real_dtype(leaf.dtype) not in PRECISIONS:
+        kind = f"a {leaf.dtype} tensor that needs a gradient"
+        way = (
+            "types that can be probed: float64, float32, float16, bfloat16, "
+            "complex64, complex128"
+        )
+    if kind is not None:
+        raise BadInput(f"{subject.name}: `{name}` is {kind}; {way}")
+
+
+def _forward_raised(subject: Subject, error: Exception) -> str:
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return (
+        f"{subject.name}: forward raises on the given inputs: {type(error).__name__}: "
+        f"{first}\n  Nothing was checked; give inputs that forward accepts"
+    )
+
+
+def _no_graph(subject: Subject, found: list[tuple[str, Any]], detached: list[str]) -> str:
+    if not detached:
+        kinds = ", ".join(f"`{n}` {_kind(v)}" for n, v in found) or "nothing"
+        return (
+            f"{subject.name}: no output can be differentiated: it returned {kinds}. "
+            "Return at least one floating-point or complex tensor"
+        )
+    names = ", ".join(f"`{n}`" for n in detached)
+    return (
+        f"{subject.name}: {names} has no grad_fn, so there is no backward to check. "
+        "Likely reasons: `forward` was called instead of `apply`; forward runs under "
+        "`torch.no_grad()` or detaches; the output was marked non-differentiable; or "
+        "it was rebuilt from NumPy outside of a Function"
+    )
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"({value.dtype}, {tuple(value.shape)})"
+    return f"({type(value).__name__})"
