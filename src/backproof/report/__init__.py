@@ -1,5 +1,6 @@
 """What leaves the library: a `Report`, and the functions that turn it into text."""
 
-from backproof.report.report import Report
+from backproof.report.environment import environment
+from backproof.report.report import Report, Unchecked
 
-__all__ = ["Report"]
+__all__ = ["Report", "Unchecked", "environment"]
