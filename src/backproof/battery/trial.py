@@ -8,6 +8,7 @@ touched: each call gets copies, with the strides and the storage offset of the o
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +45,8 @@ class Input:
         Shapes: float64 (n,) -> the original's.
         """
         old = self.original
-        fresh = values.to(self.point.dtype, copy=True).to(old.device)
+        mine = values is self.point.values  # which nobody may write to
+        fresh = values.to(self.point.dtype, copy=mine).to(old.device)
         fresh = fresh.reshape(self.point.shape)
         if old.is_complex():
             fresh = torch.view_as_complex(fresh)
@@ -134,10 +136,13 @@ class Trial:
             except Exception as error:
                 raise Refused(str(error)) from error
         by_name = dict(found)
-        try:
-            return _flat([by_name[o.name] for o in self.outputs])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise Refused("its outputs have another structure here") from error
+        now = [by_name.get(o.name) for o in self.outputs]
+        if any(
+            not isinstance(t, Tensor) or t.shape != o.shape
+            for t, o in zip(now, self.outputs, strict=True)
+        ):
+            raise Refused("its outputs have another structure here")
+        return _flat(now)
 
     def record(self, values: Sequence[Tensor] | None = None) -> Graph:
         """Forward with a graph, at the case's own inputs unless others are given.
@@ -201,6 +206,37 @@ class Trial:
         """The call's arguments, with `tensors` as the differentiable inputs."""
         positional, keywords, _ = self._arguments(tensors)
         return positional, keywords
+
+    def at(self, values: Sequence[Tensor]) -> Trial:
+        """The same call at other values of its differentiable inputs."""
+        moved = iter(
+            i.at(v).requires_grad_() for i, v in zip(self.inputs, values, strict=True)
+        )
+        return self._with_leaves(
+            [
+                next(moved) if isinstance(v, Tensor) and v.requires_grad else v
+                for v in self._leaves
+            ]
+        )
+
+    def in_float64(self) -> Trial | None:
+        """The same call with every floating tensor in float64; None if all are already."""
+        wide = [_widened(leaf) for leaf in self._leaves]
+        if all(new is old for new, old in zip(wide, self._leaves, strict=True)):
+            return None
+        return self._with_leaves(wide)
+
+    def _with_leaves(self, leaves: list[Any]) -> Trial:
+        other = copy.copy(self)
+        other._leaves = leaves
+        other.num_forward = other.num_backward = 0
+        other.outputs, other.unrecorded = [], []
+        other.inputs = [
+            _input(name, leaf, self.case.domains.get(name, ANYWHERE))
+            for name, leaf in zip(self._names, leaves, strict=True)
+            if isinstance(leaf, Tensor) and leaf.requires_grad
+        ]
+        return other
 
     # ------------------------------------------------------------------ calling
 
@@ -362,6 +398,18 @@ def _input(name: str, leaf: Tensor, domain: Domain) -> Input:
     return Input(
         name, original, Point(values.reshape(-1), dtype, tuple(values.shape), domain)
     )
+
+
+def _widened(leaf: Any) -> Any:
+    """A floating tensor in float64 (complex in complex128); anything else as it is."""
+    if not isinstance(leaf, Tensor) or not (
+        leaf.is_floating_point() or leaf.is_complex()
+    ):
+        return leaf
+    wide = torch.complex128 if leaf.is_complex() else torch.float64
+    if leaf.dtype == wide:
+        return leaf
+    return leaf.detach().to(wide).requires_grad_(leaf.requires_grad)
 
 
 def _shaped(output: Output, part: Tensor) -> Tensor:

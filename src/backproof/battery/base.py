@@ -1,0 +1,116 @@
+"""The point that a trial starts from: outputs, a first gradient, what is held fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from backproof.battery.trial import Graph, Refused, Trial
+from backproof.battery.vectors import balanced, random_signs
+from backproof.probe import Precision, coarsest, direction, move, typical
+
+_UNDERFLOW_SHIFT = 2.0**-8  # tried once where float16 gradients overflow
+
+
+@dataclass
+class Base:
+    """Everything known at the case's own inputs.
+
+    Attributes:
+        graph: forward's record, to pull cotangents from.
+        precision: of the coarsest type among differentiable inputs and outputs.
+        values: y(x), zero where it is not finite, float64 (num_outputs,).
+        finite: where y(x) is finite.
+        cotangent: the first one: each output weighs the same against its own size.
+        gradient: backward of it, as returned; None where there was none.
+        frozen: elements of each input with a gradient that is not finite, or None.
+        shift: factor on all cotangents, below 1 where float16 would overflow.
+    """
+
+    graph: Graph
+    precision: Precision
+    values: Tensor
+    finite: Tensor
+    cotangent: Tensor
+    gradient: list[Tensor | None]
+    frozen: list[Tensor | None]
+    shift: float
+
+    @property
+    def float16(self) -> bool:
+        """Whether an output is float16, whose range is narrow."""
+        return any(t.dtype == torch.float16 for t in self.graph.tensors)
+
+
+def begin(trial: Trial, seed: int) -> Base:
+    """One recorded forward and one backward.
+
+    Raises:
+        BadInput: forward raises, or no output can be differentiated.
+        BackwardRaised: backward raises.
+    """
+    graph = trial.record()
+    precision = coarsest(trial.dtypes)
+    finite = torch.isfinite(graph.values)
+    values = torch.where(finite, graph.values, 0.0)
+    size = values.abs()
+    base = Base(graph, precision, values, finite, size, [], [], 1.0)
+    generator = torch.Generator().manual_seed(seed)
+    signs = random_signs(size.numel(), generator)
+    weights = size.clamp(min=0.1 * typical(size))
+    cotangent = balanced(weights, finite, signs, generator, float16=base.float16)
+    cotangent = trial.represent(cotangent)
+    gradient = trial.pull(graph, cotangent)
+    if base.float16 and not all(_is_finite(g) for g in gradient):
+        base.shift = _UNDERFLOW_SHIFT
+        cotangent = trial.represent(cotangent * base.shift)
+        gradient = trial.pull(graph, cotangent)
+    base.cotangent, base.gradient = cotangent, gradient
+    base.frozen = [
+        None if g is None or _is_finite(g) else ~torch.isfinite(g) for g in gradient
+    ]
+    return base
+
+
+def clean(gradient: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """The gradient with zero where it is not finite; its elements there stay fixed."""
+    return [
+        g if g is None or _is_finite(g) else torch.nan_to_num(g, 0.0, 0.0, 0.0)
+        for g in gradient
+    ]
+
+
+def forward_is_finite_beside(trial: Trial, base: Base, frozen: list[Tensor | None]) -> bool:
+    """Whether forward stays finite on both sides of the elements in `frozen`.
+
+    If so, a gradient that is not finite there is backward's own doing; if not, x lies
+    at the edge of forward's domain. Costs 2 forward calls.
+    """
+    if not bool(base.finite.all()):
+        return False
+    generator = torch.Generator().manual_seed(0)
+    steps = [
+        None
+        if mask is None
+        else direction(p, base.precision, generator, frozen=~mask).abs_()
+        for p, mask in zip(trial.points, frozen, strict=True)
+    ]
+    try:
+        return all(
+            bool(torch.isfinite(trial.forward(move(trial.points, steps, m))).all())
+            for m in (1.0, -1.0)
+        )
+    except Refused:
+        return False
+
+
+def _is_finite(gradient: Tensor | None) -> bool:
+    # A sum is finite only if its terms are; overflow of finite terms costs a second look.
+    return (
+        gradient is None
+        or bool(torch.isfinite(gradient.sum()))
+        or bool(torch.isfinite(gradient).all())
+    )

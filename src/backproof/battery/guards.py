@@ -1,0 +1,228 @@
+"""The last doubts before `wrong`: two ways in which a correct gradient can be rejected.
+
+*Aliasing.* A step relative to |x| can be far longer than the function's own scale (a
+sine of x - 1e8 near 1e8); every rung then sees another branch. A fault is the same error
+at every shorter step, so steps that span several decades decide.
+
+*No gradient.* Where the derivative is not linear in the direction (a sort at ties), x is
+no point to compare at; two points beside it, where ties are broken evenly, decide.
+
+In 16 bits there is no shorter step and no point close enough; the float64 stage is what
+guards those types.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from backproof.battery.look import Comparison, Look, OutsideDomain, Sight
+from backproof.battery.split import bends
+from backproof.battery.trial import Refused, Trial
+from backproof.battery.vectors import Vector
+from backproof.probe import spacing, typical
+
+if TYPE_CHECKING:
+    from backproof.battery.inquiry import Inquiry
+
+_BENT = 0.25  # a middle contrast above this share of the slope says nothing about it
+_FEWEST_QUANTA = 4.0  # steps shorter than this many spacings of x are rounding
+_BESIDE = 0.01  # how far a point beside x lies, relative to each element
+_BESIDE_STEP = 1 / 32  # steps there, so that they do not reach back to x
+
+
+class Ruling(Enum):
+    """What the guards say."""
+
+    WRONG = "wrong"
+    RIGHT = "right"
+    KINK = "kink"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """The ruling, the look that it rests on, and why."""
+
+    kind: Ruling
+    look: Look
+    words: str = ""
+
+
+def guard(inquiry: Inquiry, look: Look) -> Guarded:
+    """Both guards in turn; `look` is one of two that reject and agree."""
+    if not look.precision.decades:
+        return _guard_direction(inquiry, look)
+    scale = _guard_scale(inquiry, look)
+    return scale if scale.kind is not Ruling.WRONG else _guard_direction(inquiry, scale.look)
+
+
+# ------------------------------------------------------------------------- aliasing
+
+
+def _guard_scale(inquiry: Inquiry, look: Look) -> Guarded:
+    """Repeat at ever shorter steps along the worst line: 6 forwards a decade.
+
+    A straight step that rejects as well settles it; one that accepts acquits.
+    """
+    p, observer = look.precision, inquiry.observer
+    width = len(look.cotangents)
+    worst = max(range(len(look.comparisons)), key=lambda n: look.comparisons[n].excess)
+    line = worst // width
+    accused = look.comparisons[line * width : (line + 1) * width]
+    straight = any(
+        k.sight is Sight.WRONG and k.response.jag <= _BENT for k in inquiry.looks
+    )
+    cleared: Look | None = None
+    for power in p.decades:
+        factor = look.factor * 2.0**power
+        if _quanta(observer.lines(p, factor)[line][0], inquiry.trial) < _FEWEST_QUANTA:
+            break
+        try:
+            shorter = observer.look(p, factor, which=(line,))
+        except (OutsideDomain, Refused):
+            continue
+        response = shorter.response
+        few = 2 * int(response.moves.sum()) < int(look.response.moves.sum())
+        if response.not_smooth or response.jag > _BENT or few:
+            continue  # still too long, or already below the function's own grain
+        sees = [
+            (a, s)
+            for a, s in zip(accused, shorter.comparisons, strict=True)
+            if a.rejects and a.excess > 2 * _per_step(s.bar + 1.2 * abs(s.kink), s)
+        ]
+        if not sees:
+            break  # noise decides from here on
+        if any(s.rejects for _, s in sees):
+            return Guarded(
+                Ruling.UNDECIDED if cleared else Ruling.WRONG,
+                look if straight else shorter,
+                "shorter steps disagree about whether it is right" if cleared else "",
+            )
+        if not shorter.rejections:
+            cleared = cleared or shorter
+    if cleared is not None:
+        words = f"longer steps than {cleared.response.relative_step:.1g} miss its scale"
+        enough = cleared.resolution <= p.resolution
+        return Guarded(Ruling.RIGHT if enough else Ruling.UNDECIDED, cleared, words)
+    if not straight:
+        words = "forward is not straight at any usable step: no derivative was measured"
+        return Guarded(Ruling.UNDECIDED, look, words)
+    return Guarded(Ruling.WRONG, look)
+
+
+def _per_step(value: float, comparison: Comparison) -> float:
+    return value / comparison.relative_step
+
+
+def _quanta(steps: Vector, trial: Trial) -> float:
+    """The middle step in spacings of x."""
+    counts = []
+    for step, point in zip(steps, trial.points, strict=True):
+        if step is None:
+            continue
+        moved = step != 0
+        unit = spacing(point.values[moved].abs(), point.dtype)
+        counts.append(step[moved].abs() / unit)
+    return typical(torch.cat(counts)) if counts else 0.0
+
+
+# ---------------------------------------------------------------------- no gradient
+
+
+def _guard_direction(inquiry: Inquiry, look: Look) -> Guarded:
+    rejecting = look.rejections or look.comparisons
+    error = min(abs(c.error) for c in rejecting)
+    gap = bends(inquiry.observer, look, error, look.response.smooth)
+    if gap is None:
+        return Guarded(Ruling.WRONG, look)
+    words = "its derivative is not linear in the direction, so there is no gradient here"
+    if not look.precision.decades:
+        return Guarded(Ruling.UNDECIDED, look, words + "; give inputs without ties")
+    size = max(c.excess * c.relative_step / max(c.size, c.null, 1e-300) for c in rejecting)
+    resolutions = _beside(inquiry, size)
+    if resolutions == "wrong":
+        return Guarded(Ruling.WRONG, look)
+    if resolutions is None:
+        return Guarded(Ruling.UNDECIDED, look, words + "; give inputs without ties")
+    return Guarded(
+        Ruling.KINK,
+        look,
+        f"{words}; it is right at two points beside it (resolution {resolutions:.1g})",
+    )
+
+
+def _beside(inquiry: Inquiry, size: float) -> float | str | None:
+    """The resolution of passes at two points beside x, "wrong", or None for neither."""
+    holes = any(bool((p.values == 0).any()) for p in inquiry.trial.points)
+    for move_zeros in (True, False) if holes else (True,):
+        passed = []
+        for flip in (1.0, -1.0):
+            seen = _inquire_beside(inquiry, move_zeros=move_zeros, flip=flip)
+            if seen == "wrong":
+                return seen
+            if not isinstance(seen, float) or 2 * seen > size:
+                break
+            passed.append(seen)
+        if len(passed) == 2:
+            return max(passed)
+    return None
+
+
+def _inquire_beside(
+    inquiry: Inquiry, *, move_zeros: bool, flip: float
+) -> float | str | None:
+    from backproof.battery.inquiry import Inquiry, Kind
+    from backproof.errors import BadInput
+
+    trial = inquiry.trial
+    generator = torch.Generator().manual_seed(inquiry.seed + 1)
+    points = [
+        _moved(p.values, generator, flip, move_zeros=move_zeros, frozen=frozen)
+        for p, frozen in zip(trial.points, inquiry.base.frozen, strict=True)
+    ]
+    near = trial.at(points)
+    try:
+        question = Inquiry(near, seed=inquiry.seed, guarded=False)
+        precision = question.base.precision
+        question.use(dataclasses.replace(precision, step=precision.step * _BESIDE_STEP))
+        answer = question.conclude()
+    except (BadInput, Refused):
+        return None
+    finally:
+        trial.num_forward += near.num_forward
+        trial.num_backward += near.num_backward
+    if answer.kind is Kind.WRONG:
+        return "wrong"
+    if answer.kind is not Kind.RIGHT or answer.look is None:
+        return None
+    return answer.look.resolution
+
+
+def _moved(
+    x: Tensor,
+    generator: torch.Generator,
+    flip: float,
+    *,
+    move_zeros: bool,
+    frozen: Tensor | None,
+) -> Tensor:
+    """x moved by up to 1 % of each element, equal elements spaced evenly apart."""
+    n = x.numel()
+    if not n:
+        return x
+    size = torch.where(torch.isfinite(x), x.abs(), 0.0)
+    order = torch.randperm(n, generator=generator).double()
+    shift = torch.rand(1, generator=generator, dtype=torch.float64)
+    level = flip * ((2 * order + shift) / n - 1)
+    if float(size.max()) <= 1:
+        level = (level - 1) / 2  # towards zero, so that [0, 1] and [-1, 1] are not left
+    unit = torch.where(size > 0, size, typical(x) / 2 if move_zeros else 0.0)
+    moved = x + torch.where(size > 0, x.sign() * level, level.abs()) * unit * _BESIDE
+    stay = ~torch.isfinite(x) if frozen is None else ~torch.isfinite(x) | frozen
+    return torch.where(stay, x, moved)

@@ -1,0 +1,409 @@
+"""From looks to a conclusion about the gradient.
+
+`wrong` needs two step sizes that reject and agree, and then has to get past the guards;
+a pass needs a look that would have seen a fault of the size that its type resolves. What
+is neither is said to be neither, with the reason.
+
+    first look ── pass ─────────────────────────────────> inputs too weak to be seen
+        │ noise of a coarser type inside: look again with that type's steps
+        ├── rough or limited by its step: shorter steps    ┐ the same lines and
+        └── limited by noise: longer steps                 ┘ cotangents again
+        two that reject and agree ──> guards ──> which inputs ──> wrong
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+import torch
+from torch import Tensor
+
+from backproof.battery.base import Base, begin
+from backproof.battery.guards import Ruling, guard
+from backproof.battery.kinks import KinkView, at_kinks
+from backproof.battery.look import (
+    Comparison,
+    Look,
+    Observer,
+    OutsideDomain,
+    Sight,
+)
+from backproof.battery.single_input import InputView, alone
+from backproof.battery.staircase import is_staircase
+from backproof.battery.trial import Refused, Trial
+from backproof.probe import Precision, nearest
+
+_SCATTER = 1e-3  # beyond this share of its size, a repeated output is another output
+_COARSER_INSIDE = 30.0  # noise this many times the type's own is not the type's own
+_COARSEST_GRAIN = 2.0**-5  # four times bfloat16's: noisier than any type is no type
+_SHORTER_STILL = (1.0, 1 / 16, 1 / 256)  # tried where the domain ends near x
+_FEWEST_INPUTS = 8  # weak inputs beyond these share one probe
+
+
+class Kind(Enum):
+    """What the inquiry concludes."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    STAIRCASE = "staircase"
+    KINK = "kink"
+    NOT_SMOOTH = "not smooth"
+    STOCHASTIC = "stochastic"
+    DOMAIN = "domain"
+    UNDECIDED = "undecided"
+
+
+@dataclass
+class Conclusion:
+    """What was found out about the gradient of one trial.
+
+    Attributes:
+        kind: the conclusion itself.
+        words: why, where it is neither right nor wrong, and what would decide it.
+        look: the look that it rests on, None where there was none.
+        inputs: what each input showed alone, for those that were probed alone.
+        wrong_inputs: the names of the inputs whose gradient is wrong.
+        kinks: what the outputs at kinks showed, None where there are none.
+        inside: the type that forward computes in, where that is coarser than its inputs.
+    """
+
+    kind: Kind
+    words: str = ""
+    look: Look | None = None
+    inputs: dict[str, InputView] = field(default_factory=dict)
+    wrong_inputs: tuple[str, ...] = ()
+    kinks: KinkView | None = None
+    inside: torch.dtype | None = None
+
+    @property
+    def worst(self) -> Comparison | None:
+        """The comparison with the largest error in units of its bar."""
+        every = list(self.look.comparisons) if self.look else []
+        every += [view.comparison for view in self.inputs.values()]
+        if self.kinks is not None:
+            every += self.kinks.comparisons
+        return max(every, key=_pull, default=None)
+
+
+def _pull(comparison: Comparison) -> float:
+    return abs(comparison.error) / max(comparison.bar, 1e-300)
+
+
+class Inquiry:
+    """The looks at one trial, in the order that their answers ask for."""
+
+    def __init__(self, trial: Trial, *, seed: int = 0, guarded: bool = True) -> None:
+        self.trial, self.seed, self.guarded = trial, seed, guarded
+        self.base: Base = begin(trial, seed)
+        self.observer = Observer(trial, self.base, seed)
+        self.looks: list[Look] = []
+        self.inside: torch.dtype | None = None
+        self._precision = self.base.precision
+
+    def use(self, precision: Precision) -> None:
+        """Make the looks with other settings than the types ask for."""
+        self._precision = precision
+
+    def conclude(self) -> Conclusion:
+        """All the looks that it takes."""
+        if not bool(self.base.finite.any()):
+            return Conclusion(Kind.DOMAIN, "no output is finite at the given inputs")
+        first = self._look(1.0)
+        if first is None:
+            words = "forward raises or is not finite near the given inputs"
+            return Conclusion(Kind.DOMAIN, words + "; give inputs inside of its domain")
+        scattered = self._repeat(first)
+        if scattered is not None:
+            return scattered
+        first = self.looks[-1]
+        if first.sight is not Sight.PASS:
+            first = self._look_with_inner_type(first) or first
+        return self._settle(first)
+
+    # ---------------------------------------------------------------- the first look
+
+    def _look(self, factor: float) -> Look | None:
+        for shorter in _SHORTER_STILL:
+            try:
+                look = self.observer.look(self._precision, factor * shorter)
+            except (OutsideDomain, Refused):
+                continue
+            self.looks.append(look)
+            return look
+        return None
+
+    def _repeat(self, first: Look) -> Conclusion | None:
+        """Call again at the same inputs: what scatters is noise, or no function at all.
+
+        One forward where nothing scatters; two more where something does.
+        """
+        base, trial = self.base, self.trial
+        here = [p.values for p in trial.points]
+        again = _finite(trial.forward(here))
+        if torch.equal(again, base.values):
+            return None
+        repeats = [again, *(_finite(trial.forward(here)) for _ in range(2))]
+        changes = torch.stack([r - base.values for r in repeats])
+        scatter = changes.square().mean(0)
+        size = float(base.values.norm())
+        largest = max(float(c.norm()) for c in changes)
+        if largest > max(_SCATTER, 8 * base.precision.eps) * size:
+            return Conclusion(
+                Kind.STOCHASTIC,
+                f"two calls with the same inputs and random state differ by "
+                f"{largest / max(size, 1e-300):.1e} of the output, so there is no "
+                "derivative to compare with; draw its random numbers from torch's, "
+                "NumPy's or Python's global generators, which are replayed",
+                first,
+            )
+        self.observer.scatter = scatter
+        response = self.observer.respond(
+            first.ladders, first.precision, first.factor
+        )
+        first.response = response
+        first.comparisons = self.observer.compare(
+            first.ladders, response, first.cotangents, first.gradients
+        )
+        return None
+
+    def _look_with_inner_type(self, first: Look) -> Look | None:
+        """A second first look, where the noise is that of a coarser type inside."""
+        grain = first.response.grain
+        own = self.base.precision
+        if grain < _COARSER_INSIDE * own.eps or grain > _COARSEST_GRAIN:
+            return None
+        dtype, precision = nearest(grain)
+        if precision.eps <= own.eps:
+            return None
+        try:
+            look = self.observer.look(precision)
+        except (OutsideDomain, Refused):
+            return None
+        explained = look.response.grain <= _COARSER_INSIDE * precision.eps
+        if not explained or look.sight not in (Sight.PASS, Sight.WRONG):
+            return None
+        self._precision, self.inside = precision, dtype
+        self.looks = [look]
+        return look
+
+    # ------------------------------------------------------------- further looks
+
+    def _settle(self, first: Look) -> Conclusion:
+        if first.sight is Sight.PASS:
+            return self._accept(first)
+        longer, shorter = self._precision.longer, self._precision.shorter
+        rough = first.sight is Sight.NOT_SMOOTH or first.limited_by_step
+        order = (shorter, longer) if rough else (longer, shorter)
+        if first.sight is Sight.STILL and is_staircase(self.observer, first):
+            return self._staircase(first)
+        second = self._look(order[0])
+        if second is None:
+            return self._undecided(first, "the other step size leaves forward's domain")
+        if second.sight is Sight.PASS and first.sight is not Sight.WRONG:
+            return self._accept(second)
+        if first.sight is second.sight is Sight.NOT_SMOOTH:
+            return self._rough(first, order)
+        if first.sight is second.sight is Sight.WRONG and agree(first, second):
+            return self._suspect(first)
+        if first.sight is second.sight:
+            return self._undecided(first)
+        return self._third(first, order[1])
+
+    def _third(self, first: Look, factor: float) -> Conclusion:
+        third = self._look(factor)
+        looks = self.looks
+        if third is None:
+            return self._undecided(first)
+        wrong = [k for k in looks if k.sight is Sight.WRONG]
+        if len(wrong) >= 2:
+            pairs = ((a, b) for i, a in enumerate(wrong) for b in wrong[i + 1 :])
+            if any(agree(a, b) for a, b in pairs):
+                return self._suspect(wrong[0])
+            return self._undecided(first, "two step sizes reject, and disagree on by how much")
+        passes = [k for k in looks if k.sight is Sight.PASS]
+        refuted = all(any(refutes(p, w) for p in looks if p is not w) for w in wrong)
+        if len(passes) >= 2 and refuted:
+            return self._accept(min(passes, key=lambda k: k.resolution))
+        if sum(k.sight is Sight.NOT_SMOOTH for k in looks) >= 2:
+            return self._not_smooth(first)
+        if passes and refuted and not wrong:
+            return self._accept(passes[0])
+        return self._undecided(first)
+
+    def _rough(self, first: Look, order: tuple[float, float]) -> Conclusion:
+        """Twice not smooth: noise fades with longer steps, fine structure with shorter.
+
+        Only a shorter step may convict a rough function, and must repeat at half of it.
+        """
+        longer, shorter = order[1], order[0] / 16
+        for factor in (longer, shorter):
+            look = self._look(factor)
+            if look is None:
+                continue
+            if look.sight is Sight.PASS:
+                return self._accept(look)
+            if look.sight is Sight.WRONG and factor == shorter:
+                again = self._look(shorter / 2)
+                if again and again.sight is Sight.WRONG and agree(look, again):
+                    return self._suspect(look)
+                return self._undecided(first)
+        return self._not_smooth(first)
+
+    # ------------------------------------------------------------------- endings
+
+    def _accept(self, look: Look) -> Conclusion:
+        """Right where it was compared; now the kinks, and inputs too weak to be seen."""
+        kinks = self._kinks(look)
+        if kinks is not None and kinks.rejects:
+            return self._conclude(Kind.WRONG, look, kinks=kinks)
+        views = dict(self._weak_inputs(look))
+        wrong = tuple(name for name, view in views.items() if view.rejects)
+        if wrong:
+            return self._conclude(Kind.WRONG, look, inputs=views, wrong_inputs=wrong)
+        return self._conclude(Kind.RIGHT, look, inputs=views, kinks=kinks)
+
+    def _suspect(self, look: Look) -> Conclusion:
+        """Two looks reject and agree; the last doubts before `wrong`."""
+        if is_staircase(self.observer, look):
+            return self._staircase(look)
+        if self.guarded:
+            ruling = guard(self, look)
+            if ruling.kind is Ruling.RIGHT:
+                return self._accept(ruling.look)
+            if ruling.kind is Ruling.KINK:
+                return self._conclude(Kind.KINK, ruling.look, words=ruling.words)
+            if ruling.kind is Ruling.UNDECIDED:
+                return self._conclude(Kind.UNDECIDED, ruling.look, words=ruling.words)
+            look = ruling.look
+        views = {} if not self.guarded else dict(self._each_input(look))
+        wrong = tuple(name for name, view in views.items() if view.rejects)
+        return self._conclude(Kind.WRONG, look, inputs=views, wrong_inputs=wrong)
+
+    def _staircase(self, look: Look) -> Conclusion:
+        silent = all(
+            g is None or not bool(g.any()) for g in self.base.gradient
+        ) and not any(bool(g.any()) for gs in look.gradients for g in gs if g is not None)
+        if silent:
+            words = "forward is piecewise constant, and backward is zero"
+            return self._conclude(Kind.RIGHT, look, words=words)
+        return self._conclude(Kind.STAIRCASE, look)
+
+    def _not_smooth(self, look: Look) -> Conclusion:
+        if is_staircase(self.observer, look):
+            return self._staircase(look)
+        kinks = self._kinks(look)
+        if kinks is not None:
+            if kinks.rejects:
+                return self._conclude(Kind.WRONG, look, kinks=kinks)
+            if kinks.decides:
+                return self._conclude(Kind.RIGHT, look, kinks=kinks)
+        share = float(look.response.aside.sum()) / max(1, int(look.response.moves.sum()))
+        words = (
+            f"forward is not smooth at these inputs: {share:.0%} of the outputs that move "
+            "kink, jump or are noise at every step size tried; give inputs away from its "
+            "kinks, or a case with less noise"
+        )
+        return self._conclude(Kind.NOT_SMOOTH, look, words=words, kinks=kinks)
+
+    def _undecided(self, look: Look, reason: str = "") -> Conclusion:
+        if is_staircase(self.observer, look):
+            return self._staircase(look)
+        best = min(self.looks, key=lambda k: k.resolution)
+        if not reason:
+            reason = (
+                f"the {self._elements()} resolve a relative error of "
+                f"{best.resolution:.1g} at best, and a pass needs "
+                f"{self._precision.resolution:g}"
+                if not best.rejections
+                else "step sizes disagree about whether it is right"
+            )
+        words = f"{reason}; give more elements, or a type with more digits"
+        return self._conclude(Kind.UNDECIDED, best, words=words)
+
+    def _conclude(self, kind: Kind, look: Look, **more: object) -> Conclusion:
+        return Conclusion(kind, look=look, inside=self.inside, **more)  # type: ignore[arg-type]
+
+    def _elements(self) -> str:
+        count = sum(p.values.numel() for p in self.trial.points)
+        names = {str(i.original.dtype).removeprefix("torch.") for i in self.trial.inputs}
+        return f"{count} {'/'.join(sorted(names))} elements"
+
+    # -------------------------------------------------------------------- helpers
+
+    def _kinks(self, look: Look) -> KinkView | None:
+        if not bool((look.response.kinked & look.response.usable).any()):
+            return None
+        return at_kinks(self.observer, look)
+
+    def _weak_inputs(self, look: Look) -> Iterator[tuple[str, InputView]]:
+        """Inputs whose own share of the derivative is below the joint bars."""
+        if len(self.trial.inputs) < 2:
+            return
+        weak = [
+            k
+            for k in range(len(self.trial.inputs))
+            if self.resolution_of(k, look) > look.precision.resolution
+        ]
+        groups = [[k] for k in weak[:_FEWEST_INPUTS]]
+        if weak[_FEWEST_INPUTS:]:
+            groups.append(weak[_FEWEST_INPUTS:])
+        for group in groups:
+            view = alone(self.observer, look, group)
+            if view is not None:
+                for k in group:
+                    yield self.trial.inputs[k].name, view
+
+    def _each_input(self, look: Look) -> Iterator[tuple[str, InputView]]:
+        if len(self.trial.inputs) < 2:
+            return
+        for k in range(min(len(self.trial.inputs), _FEWEST_INPUTS)):
+            view = alone(self.observer, look, [k])
+            if view is not None:
+                yield self.trial.inputs[k].name, view
+
+    def resolution_of(self, index: int, look: Look) -> float:
+        """The relative error of one input's gradient that `look` would have seen."""
+        best = float("inf")
+        width = len(look.gradients)
+        for n, comparison in enumerate(look.comparisons):
+            steps = look.ladders[n // width].steps[index]
+            gradient = look.gradients[n % width][index]
+            if steps is None or gradient is None:
+                continue
+            product = gradient * steps
+            size = max(abs(float(product.sum())), float(product.norm()))
+            if size > 0:
+                best = min(best, comparison.bar / size)
+        return best
+
+
+def agree(a: Look, b: Look) -> bool:
+    """Whether both reject the same comparison by about the same error per unit step.
+
+    Looks share their lines and cotangents, so a fault is the same in both, within a
+    factor of 3; truncation grows as the square of the step, and jumps are erratic.
+    """
+    for x, y in zip(a.comparisons, b.comparisons, strict=True):
+        if not (x.rejects and y.rejects) or x.error * y.error <= 0:
+            continue
+        low, high = sorted((abs(x.error) / x.relative_step, abs(y.error) / y.relative_step))
+        slack = x.bar / x.relative_step + y.bar / y.relative_step
+        if high - slack <= 3 * low:
+            return True
+    return False
+
+
+def refutes(clear: Look, accuser: Look) -> bool:
+    """Whether `clear` would have seen what `accuser` reports, and did not."""
+    return any(
+        x.rejects and not y.rejects and x.excess > y.bar / y.relative_step
+        for x, y in zip(accuser.comparisons, clear.comparisons, strict=True)
+    )
+
+
+def _finite(values: Tensor) -> Tensor:
+    return torch.where(torch.isfinite(values), values, 0.0)
+
+

@@ -1,0 +1,123 @@
+"""Outputs that sit on a kink: relu at zero, a maximum with ties, an absolute value.
+
+They are left out of the ordinary comparison, and get two of their own. Along a *level*
+line, on which equal inputs move alike, ties stay ties and a maximum is as smooth as
+anywhere, so claim and truth can be compared as usual. Outputs that kink there too have
+two one-sided derivatives, and a claim has to lie between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from backproof.battery.look import Comparison, Look, Observer, OutsideDomain
+from backproof.battery.split import bends
+from backproof.battery.trial import Refused
+from backproof.battery.vectors import balanced, random_signs
+from backproof.probe import direction
+from backproof.probe.ladder import forms
+
+_SLACK = 1.2  # on the gap between the one-sided derivatives, as for smooth outputs
+
+
+@dataclass(frozen=True)
+class KinkView:
+    """What the outputs at kinks showed.
+
+    Attributes:
+        comparisons: along the level line, then between the one-sided derivatives.
+        num_outputs: how many outputs sit on a kink.
+        num_elsewhere: how many others there are.
+        rejects: a claim is wrong along the level line, or outside of the two sides.
+        decides: a level comparison was fine enough for a pass.
+        words: where the claim lies.
+    """
+
+    comparisons: list[Comparison]
+    num_outputs: int
+    num_elsewhere: int
+    rejects: bool
+    decides: bool
+    words: str
+
+
+def at_kinks(observer: Observer, look: Look) -> KinkView:
+    """Costs 6 forwards and up to 2 backwards; as much again where a claim is rejected."""
+    kinked = look.response.kinked & look.response.usable
+    level, smooth = _along_level(observer, look, kinked, look.factor)
+    rejects, words = False, ""
+    if level is not None and level.rejects:
+        p = look.precision
+        again, _ = _along_level(observer, look, kinked, look.factor * p.shorter)
+        rejects = again is not None and _same(level, again)
+        words = "ties moved together still show another derivative than backward claims"
+    comparisons = [level] if level is not None else []
+    both_sides = kinked & ~smooth
+    if bool(both_sides.any()):
+        side, outside = _between_sides(observer, look, both_sides)
+        comparisons.append(side)
+        if outside and bends(observer, look, abs(side.error), both_sides) is None:
+            rejects = True
+            words = "the claim lies outside of the one-sided derivatives"
+        elif not words:
+            words = "the claim lies between the one-sided derivatives"
+    return KinkView(
+        comparisons,
+        num_outputs=int(kinked.sum()),
+        num_elsewhere=int((look.response.usable & ~kinked).sum()),
+        rejects=rejects,
+        decides=level is not None and level.resolution <= look.precision.resolution,
+        words=words or "equal inputs moved together agree with backward",
+    )
+
+
+def _along_level(
+    observer: Observer, look: Look, kinked: Tensor, factor: float
+) -> tuple[Comparison | None, Tensor]:
+    """The comparison on the level line, and which kinked outputs are smooth on it."""
+    p, nothing = look.precision, torch.zeros_like(kinked)
+    generator = torch.Generator().manual_seed(0)
+    steps = [
+        direction(point, p, generator, factor=factor, frozen=frozen, level=True)
+        for point, frozen in zip(observer.trial.points, observer.base.frozen, strict=True)
+    ]
+    try:
+        ladders = observer.climb([[steps]], p)
+        response = observer.respond(ladders, p, factor)
+    except (Refused, OutsideDomain):
+        return None, nothing
+    smooth = kinked & response.usable & ~response.rough & ~response.kinked
+    if not bool(smooth.any()):
+        return None, nothing
+    cotangent = _cotangent(observer, look, smooth)
+    gradient = observer.gradient(cotangent)
+    return observer.compare(ladders, response, [cotangent], [gradient])[0], smooth
+
+
+def _between_sides(
+    observer: Observer, look: Look, outputs: Tensor
+) -> tuple[Comparison, bool]:
+    """The comparison along the gradient's signs, and whether the claim is outside."""
+    cotangent = _cotangent(observer, look, outputs)
+    gradient = observer.gradient(cotangent)
+    ladder = look.ladders[0]
+    side = observer.compare([ladder], look.response, [cotangent], [gradient])[0]
+    half_gap = (forms(ladder.ratio).kink @ ladder.even).abs()
+    gap = float(half_gap @ cotangent.abs())
+    return side, abs(side.error) > side.bar + _SLACK * gap
+
+
+def _cotangent(observer: Observer, look: Look, outputs: Tensor) -> Tensor:
+    generator = torch.Generator().manual_seed(observer.seed * 1000 + 700)
+    signs = random_signs(outputs.numel(), generator)
+    weights = look.response.scale.clamp(min=1e-300)
+    chosen = balanced(weights, outputs, signs, generator, float16=observer.base.float16)
+    return observer.trial.represent(chosen * observer.base.shift)
+
+
+def _same(a: Comparison, b: Comparison) -> bool:
+    ratio = (a.error / a.relative_step) / (b.error / b.relative_step) if b.error else 0.0
+    return b.rejects and 1 / 3 <= ratio <= 3

@@ -1,0 +1,333 @@
+"""One look: claim and truth side by side, at one size of step.
+
+A look climbs one ladder along the signs of the gradient and one along random signs,
+chooses two cotangents by what each output showed (one of random signs, one of a single
+sign, as a sum loss sends), and compares all four pairs. A dense error shows sqrt(n)
+better along the gradient's own signs than along any random direction, and a sparse one
+cannot hide from magnitudes that are bounded below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+from torch import Tensor
+
+from backproof.battery.base import Base, clean
+from backproof.battery.trial import Trial
+from backproof.battery.vectors import Vector, balanced, inner, overlap
+from backproof.probe import (
+    Estimate,
+    Ladder,
+    Precision,
+    Response,
+    Slope,
+    climb,
+    direction,
+    respond,
+    slopes,
+)
+
+_AVERAGED = 2**16  # elements above which a 16-bit tensor averages enough by itself
+_KINK_SLACK = 1.2  # on half the gap between the one-sided slopes
+_COARSE = 1e-4  # types coarser than this cannot tell roughness from noise
+
+Lines = list[list[Tensor | None]]
+
+
+class OutsideDomain(Exception):
+    """No output is finite near the case at this size of step."""
+
+
+class Sight(Enum):
+    """What one look says."""
+
+    PASS = "pass"
+    WRONG = "wrong"
+    STILL = "still"
+    NOT_SMOOTH = "not smooth"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Claim against truth along one line for one cotangent, per smallest step.
+
+    Attributes:
+        claim: <backward(u), d>, with its bar.
+        truth: d/dt <u, y(x + t d)>, with its bar.
+        kink: half the gap between the one-sided slopes; a claim may lie between them.
+        size: of the derivative, free of luck with signs: what an error is relative to.
+        null: a slope below this counts as zero.
+        relative_step: of the shortest rung, to compare looks with one another.
+    """
+
+    claim: Estimate
+    truth: Estimate
+    kink: float
+    size: float
+    null: float
+    relative_step: float
+
+    @property
+    def error(self) -> float:
+        """Truth minus claim."""
+        return self.truth.value - self.claim.value
+
+    @property
+    def bar(self) -> float:
+        """Both bars together."""
+        return self.truth.error + self.claim.error
+
+    @property
+    def rejects(self) -> bool:
+        """Whether the bars fail to touch; so does a claim that is not finite."""
+        return not abs(self.error) <= self.bar + _KINK_SLACK * abs(self.kink)
+
+    @property
+    def excess(self) -> float:
+        """How far the error reaches beyond the bars, per unit of relative step."""
+        return (abs(self.error) - self.bar) / self.relative_step
+
+    @property
+    def resolution(self) -> float:
+        """The relative error of the gradient that would have been seen."""
+        size = max(self.size, self.null)
+        if size > 0:
+            return self.bar / size
+        return 0.0 if self.bar == 0 else float("inf")
+
+
+@dataclass
+class Look:
+    """What was seen at one size of step; `comparisons` line by line, cotangents inner."""
+
+    factor: float
+    ladders: list[Ladder]
+    response: Response
+    cotangents: list[Tensor]
+    gradients: list[list[Tensor | None]]
+    comparisons: list[Comparison]
+
+    @property
+    def precision(self) -> Precision:
+        """The settings it was made with."""
+        return self.response.precision
+
+    @property
+    def rejections(self) -> list[Comparison]:
+        """The comparisons whose bars do not touch."""
+        return [c for c in self.comparisons if c.rejects]
+
+    @property
+    def resolution(self) -> float:
+        """The best that any comparison reached."""
+        return min(c.resolution for c in self.comparisons)
+
+    @property
+    def limited_by_step(self) -> bool:
+        """Whether truncation, not noise, made the bar of the best comparison."""
+        best = min(self.comparisons, key=lambda c: c.resolution)
+        return best.truth.truncation > best.truth.noise
+
+    @property
+    def jagged(self) -> bool:
+        """Whether the middle output is not straight at this step."""
+        return self.response.jag > self.precision.rough
+
+    @property
+    def sight(self) -> Sight:
+        """What this look alone says."""
+        response, bad = self.response, self.rejections
+        if bad:
+            if not bool(response.reach[response.smooth].any()):
+                return Sight.STILL
+            unclear = response.not_smooth or (self.jagged and self.precision.eps > _COARSE)
+            kinks = all(abs(c.error) <= 1.5 * abs(c.kink) + c.bar for c in bad)
+            return Sight.NOT_SMOOTH if unclear or kinks else Sight.WRONG
+        if response.not_smooth:
+            return Sight.NOT_SMOOTH
+        nothing = all(c.size == 0 for c in self.comparisons)
+        if nothing or self.resolution <= self.precision.resolution:
+            return Sight.PASS
+        return Sight.NOT_SMOOTH if self.jagged else Sight.UNDECIDED
+
+
+class Observer:
+    """Makes looks at one trial with the same signs and cotangents at every step size."""
+
+    def __init__(self, trial: Trial, base: Base, seed: int) -> None:
+        self.trial, self.base, self.seed = trial, base, seed
+        self.scatter: Tensor | None = None
+        self.backward_noise: list[Tensor | None] | None = None
+        self._first: list[Tensor] | None = None
+        self._pulled: list[tuple[Tensor, list[Tensor | None]]] = []
+
+    def lines(self, precision: Precision, factor: float) -> list[Lines]:
+        """Two directions; in 16 bits several lines each, to be summed."""
+        repeats = self._repeats(precision)
+        signs: Sequence[Tensor | None] = clean(self.base.gradient)
+        out: list[Lines] = []
+        for k in range(2):
+            first = self._line(precision, factor, 10 * k, signs if k == 0 else None)
+            more = [
+                self._line(precision, factor, 10 * k + r, first)
+                for r in range(1, repeats)
+            ]
+            out.append([first, *more])
+        return out
+
+    def look(
+        self,
+        precision: Precision | None = None,
+        factor: float = 1.0,
+        which: Sequence[int] = (0, 1),
+    ) -> Look:
+        """A look along both lines, or along those in `which`: 6 forwards a line.
+
+        Raises:
+            OutsideDomain: no output is finite at this size of step.
+            Refused: forward raised.
+        """
+        precision = precision or self.base.precision
+        lines = self.lines(precision, factor)
+        ladders = self.climb([lines[k] for k in which], precision)
+        response = self.respond(ladders, precision, factor)
+        smooth = response.smooth
+        cotangents = self._cotangents(response, smooth)
+        gradients = [self.gradient(u) for u in cotangents]
+        if self.backward_noise is None:
+            self._measure_backward_noise(cotangents[0], gradients[0])
+        return Look(
+            factor,
+            ladders,
+            response,
+            cotangents,
+            gradients,
+            self.compare(ladders, response, cotangents, gradients),
+        )
+
+    def climb(self, lines: Sequence[Lines], precision: Precision) -> list[Ladder]:
+        """One ladder for each group of lines."""
+        trial, values = self.trial, self.base.values
+        return [
+            climb(trial.forward, trial.points, values, group, precision.ratio)
+            for group in lines
+        ]
+
+    def respond(
+        self, ladders: Sequence[Ladder], precision: Precision, factor: float
+    ) -> Response:
+        """How each output behaves along the ladders."""
+        response = respond(
+            ladders,
+            self.base.values,
+            precision,
+            relative_step=precision.step * factor,
+            finite=self.base.finite,
+            coarseness=self.trial.coarseness(precision.eps),
+            scatter=self.scatter,
+        )
+        if not bool(response.usable.any()):
+            raise OutsideDomain
+        return response
+
+    def compare(
+        self,
+        ladders: Sequence[Ladder],
+        response: Response,
+        cotangents: Sequence[Tensor],
+        gradients: Sequence[Vector],
+    ) -> list[Comparison]:
+        """Every ladder against every cotangent."""
+        return [
+            self._comparison(ladder, response, slope, gradient)
+            for ladder, row in zip(
+                ladders, slopes(ladders, response, cotangents), strict=True
+            )
+            for slope, gradient in zip(row, gradients, strict=True)
+        ]
+
+    # ------------------------------------------------------------------ the parts
+
+    def _repeats(self, precision: Precision) -> int:
+        elements = self.base.values.numel() + sum(
+            p.values.numel() for p in self.trial.points
+        )
+        return max(1, min(precision.repeats, _AVERAGED // max(1, elements)))
+
+    def _line(
+        self,
+        precision: Precision,
+        factor: float,
+        number: int,
+        signs: Sequence[Tensor | None] | None,
+    ) -> list[Tensor | None]:
+        generator = torch.Generator().manual_seed(self.seed * 1000 + number)
+        return [
+            direction(
+                point,
+                precision,
+                generator,
+                factor=factor,
+                signs_of=None if signs is None else signs[k],
+                frozen=self.base.frozen[k],
+            )
+            for k, point in enumerate(self.trial.points)
+        ]
+
+    def _cotangents(self, response: Response, smooth: Tensor) -> list[Tensor]:
+        """The first look chooses them; later ones only leave outputs out."""
+        if self._first is not None:
+            if bool(smooth.all()):
+                return self._first
+            return [torch.where(smooth, u, 0.0) for u in self._first]
+        base, trial = self.base, self.trial
+        generator = torch.Generator().manual_seed(self.seed * 1000 + 500)
+        weights = response.weights()
+        drawn = base.cotangent.sign()
+        signs = torch.where(drawn != 0, drawn, 1.0)
+        self._first = [
+            trial.represent(
+                base.shift
+                * balanced(weights, smooth, sign, generator, float16=base.float16)
+            )
+            for sign in (signs, torch.ones_like(signs))
+        ]
+        return self._first
+
+    def gradient(self, cotangent: Tensor) -> list[Tensor | None]:
+        """Backward of `cotangent` (num_outputs,), called once for each."""
+        for known, gradient in self._pulled:
+            if known is cotangent or torch.equal(known, cotangent):
+                return gradient
+        gradient = clean(self.trial.pull(self.base.graph, cotangent))
+        self._pulled.append((cotangent, gradient))
+        return gradient
+
+    def _measure_backward_noise(self, cotangent: Tensor, gradient: Vector) -> None:
+        from backproof.battery.backward_noise import backward_noise
+
+        self.backward_noise = backward_noise(self.trial, self.base, cotangent, gradient)
+
+    def _comparison(
+        self, ladder: Ladder, response: Response, slope: Slope, gradient: Vector
+    ) -> Comparison:
+        p, steps = response.precision, ladder.steps
+        value, size = inner(gradient, steps), overlap(gradient, steps)
+        bar = p.bias * p.eps * (abs(value) + size)
+        if self.backward_noise is not None:
+            independent = overlap(self.backward_noise, steps)
+            coherent = abs(inner(self.backward_noise, steps))
+            bar += max(p.z / 2 * independent, 2 * coherent)
+        return Comparison(
+            claim=Estimate(value, bar),
+            truth=slope.estimate,
+            kink=slope.kink,
+            size=max(abs(value), size, abs(slope.estimate.value)),
+            null=p.null * slope.natural,
+            relative_step=response.relative_step,
+        )

@@ -1,0 +1,98 @@
+"""One input alone: for inputs too weak to be seen beside the others, and to name faults.
+
+Outputs that stay put while only this input moves carry no noise, so the bar shrinks to
+what belongs to the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from backproof.battery.look import Comparison, Look, Observer, OutsideDomain
+from backproof.battery.trial import Refused
+from backproof.probe import direction
+
+
+@dataclass(frozen=True)
+class InputView:
+    """What an input (or a group of them) showed alone.
+
+    `comparison` is the one with the best resolution, or the rejecting one; `confirmed`
+    says that a second step size rejects too, by the same error.
+    """
+
+    comparison: Comparison
+    confirmed: bool
+
+    @property
+    def rejects(self) -> bool:
+        """Whether its gradient is wrong."""
+        return self.confirmed
+
+
+def alone(observer: Observer, look: Look, which: Sequence[int]) -> InputView | None:
+    """Move only the inputs in `which`: 6 forwards, 6 more where they reject.
+
+    None where forward leaves its domain.
+    """
+    seen = _compare(observer, look, which, look.factor)
+    if seen is None:
+        return None
+    rejecting = [k for k, c in enumerate(seen) if c.rejects]
+    if not rejecting:
+        return InputView(min(seen, key=lambda c: c.resolution), confirmed=False)
+    p = look.precision
+    limited = seen[rejecting[0]].truth.truncation > seen[rejecting[0]].truth.noise
+    factor = look.factor * (p.shorter if limited else p.longer)
+    again = _compare(observer, look, which, factor)
+    confirmed = again is not None and any(
+        _same(seen[k], again[k]) for k in rejecting
+    )
+    return InputView(seen[rejecting[0]], confirmed)
+
+
+def _same(a: Comparison, b: Comparison) -> bool:
+    if not (a.rejects and b.rejects) or a.error * b.error <= 0:
+        return False
+    low, high = sorted((abs(a.error) / a.relative_step, abs(b.error) / b.relative_step))
+    return high - a.bar / a.relative_step - b.bar / b.relative_step <= 3 * low
+
+
+def _compare(
+    observer: Observer, look: Look, which: Sequence[int], factor: float
+) -> list[Comparison] | None:
+    p = look.precision
+    steps: list[Tensor | None] = []
+    for k, point in enumerate(observer.trial.points):
+        if k not in which:
+            steps.append(None)
+            continue
+        generator = torch.Generator().manual_seed(observer.seed * 1000 + 600 + k)
+        steps.append(
+            direction(
+                point,
+                p,
+                generator,
+                factor=factor,
+                signs_of=look.gradients[0][k],
+                frozen=observer.base.frozen[k],
+            )
+        )
+    try:
+        ladders = observer.climb([[steps]], p)
+        response = observer.respond(ladders, p, factor)
+    except (Refused, OutsideDomain):
+        return None
+    # What does not move at all has no noise here either.
+    response.scale.masked_fill_(~response.moves, 0.0)
+    response.variance.masked_fill_(~response.moves, 0.0)
+    smooth = response.smooth & look.response.smooth
+    cotangents, gradients = look.cotangents, look.gradients
+    if not bool(smooth.all()):
+        cotangents = [torch.where(smooth, u, 0.0) for u in cotangents]
+        gradients = [observer.gradient(u) for u in cotangents]
+    return observer.compare(ladders, response, cotangents, gradients)
