@@ -1,0 +1,144 @@
+"""What the laws share about one subject on one case, measured once and kept."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from backproof.battery.base import Base
+from backproof.battery.float64_stage import departure, wide_inquiry
+from backproof.battery.inquiry import Conclusion, Inquiry, Kind
+from backproof.battery.trial import BackwardRaised, Trial
+from backproof.battery.vectors import balanced
+from backproof.probe import PRECISIONS
+
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The conclusion about the gradient over both stages.
+
+    Attributes:
+        kind: of the stage that decided.
+        decided_by: the conclusion it rests on.
+        native: in the types of the inputs; None where the float64 stage convicted.
+        wide: in float64, None where the subject has no other float64 than its own.
+        departure: relative distance of the native gradient from float64's, where it
+            was needed to decide.
+        precision_only: wrong in the inputs' own types and right in float64, or wrong by
+            no more than a coarser type's rounding.
+    """
+
+    kind: Kind
+    decided_by: Conclusion
+    native: Conclusion | None = None
+    wide: Conclusion | None = None
+    departure: float | None = None
+    precision_only: bool = False
+
+
+class Examination:
+    """A trial and everything that more than one law asks about it."""
+
+    def __init__(self, trial: Trial, *, seed: int = 0) -> None:
+        self.trial, self.seed = trial, seed
+        self.wide_trial: Trial | None = None
+
+    @functools.cached_property
+    def inquiry(self) -> Inquiry:
+        """The inquiry in the inputs' own types; raises what its first calls raise."""
+        return Inquiry(self.trial, seed=self.seed)
+
+    @property
+    def base(self) -> Base:
+        """Outputs and first gradient at the case's inputs."""
+        return self.inquiry.base
+
+    @functools.cached_property
+    def gradient(self) -> Gradient:
+        """The float64 stage, where there is one, and the native stage after it."""
+        inquiry = self.inquiry
+        wide = wide_inquiry(self.trial, inquiry, seed=self.seed)
+        if wide is None:
+            native = inquiry.conclude()
+            return Gradient(
+                native.kind,
+                native,
+                native,
+                precision_only=_within_coarser_type(native, inquiry),
+            )
+        self.wide_trial = wide.trial
+        formula = wide.conclude()
+        if formula.kind in (Kind.WRONG, Kind.STAIRCASE):
+            return Gradient(formula.kind, formula, wide=formula)
+        native = inquiry.conclude()
+        if native.kind is Kind.RIGHT or formula.kind not in (Kind.RIGHT, Kind.KINK):
+            return Gradient(native.kind, native, native, formula)
+        distance, explained = departure(inquiry, wide, native)
+        if explained:
+            return Gradient(Kind.RIGHT, formula, native, formula, distance)
+        return Gradient(
+            native.kind, native, native, formula, distance, precision_only=True
+        )
+
+    @functools.cached_property
+    def cotangents(self) -> tuple[Tensor, Tensor]:
+        """Two cotangents (num_outputs,): of random signs, and all of one sign."""
+        looks = self.inquiry.looks
+        if looks:
+            first, second = looks[0].cotangents
+            return first, second
+        base = self.base
+        generator = torch.Generator().manual_seed(self.seed + 3)
+        weights = base.values.abs().clamp(min=1e-3)
+        one_sign = balanced(
+            weights,
+            base.finite,
+            torch.ones_like(weights),
+            generator,
+            float16=base.float16,
+        )
+        return base.cotangent, self.trial.represent(one_sign * base.shift)
+
+    def pull(self, cotangent: Tensor) -> list[Tensor | None]:
+        """Backward of a cotangent at the case's inputs, called once for each."""
+        return self.inquiry.observer.gradient(cotangent)
+
+    @property
+    def num_calls(self) -> dict[str, int]:
+        """Forward and backward calls so far; those of the float64 stage apart."""
+        calls = {"forward": self.trial.num_forward, "backward": self.trial.num_backward}
+        if self.wide_trial is not None:
+            calls["forward_float64"] = self.wide_trial.num_forward
+            calls["backward_float64"] = self.wide_trial.num_backward
+        return calls
+
+    def backward_raised(self) -> BackwardRaised | None:
+        """The exception of the first backward, None where it went through."""
+        try:
+            _ = self.base
+        except BackwardRaised as error:
+            return error
+        return None
+
+
+def _within_coarser_type(conclusion: Conclusion, inquiry: Inquiry) -> bool:
+    """Whether a wrong gradient is right to about the digits of the next coarser type."""
+    if conclusion.kind is not Kind.WRONG or conclusion.worst is None:
+        return False
+    own = inquiry.base.precision.eps
+    coarser = [p.eps for p in PRECISIONS.values() if p.eps > 2**10 * own]
+    if not coarser or conclusion.look is None:
+        return False
+    sizes = [
+        abs(c.error) / max(c.size, c.null, 1e-300)
+        for c in (*conclusion.look.comparisons, *_alone(conclusion))
+    ]
+    return max(sizes) <= 4 * min(coarser)
+
+
+def _alone(conclusion: Conclusion) -> list:
+    return [view.comparison for view in conclusion.inputs.values()]

@@ -1,0 +1,70 @@
+"""The same call in float64: whether the formula is right, before its precision is judged.
+
+A fault that shows in float64 is a fault of the formula. Where float64 passes, the
+gradient in the inputs' own type has a second witness: it may differ from the verified
+one by that type's rounding, and by no more.
+"""
+
+from __future__ import annotations
+
+import math
+
+from backproof.battery.base import clean
+from backproof.battery.inquiry import Conclusion, Inquiry
+from backproof.battery.trial import BackwardRaised, Refused, Trial
+from backproof.battery.vectors import inner, minus, overlap
+from backproof.errors import BadInput
+from backproof.probe import PRECISIONS
+
+_FINEST = min(p.eps for p in PRECISIONS.values())
+_ROUNDINGS = 8.0  # of an element, in eps: a few operations, each rounded to the type
+_COHERENT = 2.0  # of the whole, in eps: constants rounded to the type
+
+
+def wide_inquiry(trial: Trial, native: Inquiry, *, seed: int) -> Inquiry | None:
+    """The inquiry in float64; None where that is what it runs in, or it does not run."""
+    if native.base.precision.eps <= _FINEST:
+        return None
+    wide = trial.in_float64()
+    if wide is None:
+        return None
+    try:
+        inquiry = Inquiry(wide, seed=seed)
+    except (BadInput, Refused, BackwardRaised):
+        return None
+    same = [o.shape for o in wide.outputs] == [o.shape for o in trial.outputs]
+    if not same or inquiry.base.precision.eps > _FINEST:
+        return None
+    return inquiry
+
+
+def departure(
+    native: Inquiry, wide: Inquiry, conclusion: Conclusion
+) -> tuple[float, bool]:
+    """How far the native gradient is from float64's, and whether rounding explains it.
+
+    The distance is relative, of the whole or of the typical element, whichever is
+    larger, over the lines and cotangents of the native look. Costs up to 2 backwards.
+    """
+    look = conclusion.look
+    if look is None:
+        return math.inf, False
+    eps = native.base.precision.eps
+    worst, explained = 0.0, True
+    for cotangent, gradient in zip(look.cotangents, look.gradients, strict=True):
+        verified = clean(wide.trial.pull(wide.base.graph, cotangent))
+        change = minus(gradient, verified)
+        for ladder in look.ladders:
+            size = overlap(verified, ladder.steps)
+            whole = max(abs(inner(verified, ladder.steps)), size)
+            if whole == 0:
+                continue
+            each = overlap(change, ladder.steps) / size
+            together = abs(inner(change, ladder.steps)) / whole
+            noise = 0.0
+            if native.observer.backward_noise is not None:
+                noise = overlap(native.observer.backward_noise, ladder.steps) / size
+            explained &= each <= max(_ROUNDINGS * eps, 4 * noise)
+            explained &= together <= max(_COHERENT * eps, 4 * noise)
+            worst = max(worst, each, together)
+    return worst, explained

@@ -1,0 +1,88 @@
+"""The one interface of a law.
+
+A law is a function that measures: it is given an `Examination` of one subject on one
+case and yields `Evidence`. The decorator makes it a `Law`; calling that folds the
+evidence into an `Outcome`. To add one: a file in `laws/` with a function under
+`@law("BPnnn")`, its docstring's first line the law, then its cost and its blind spot.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from backproof.battery.examination import Examination
+from backproof.battery.trial import BackwardRaised
+from backproof.records import Evidence, Outcome, Status
+
+Measure = Callable[[Examination], Iterator[Evidence]]
+
+
+class NotApplicable(Exception):
+    """The law has nothing to say about this subject on this case; the text says why."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """What must hold, and how to measure whether it does.
+
+    Attributes:
+        code: its code, such as BP101.
+        name: the measuring function's name.
+        text: the law in one sentence.
+        measure: yields evidence, or raises `NotApplicable`.
+    """
+
+    code: str
+    name: str
+    text: str
+    measure: Measure
+
+    def __call__(self, examination: Examination) -> Outcome:
+        """Measure, and fold what was measured."""
+        try:
+            evidence = tuple(self.measure(examination))
+        except NotApplicable as reason:
+            return self._outcome(
+                examination, Status.NOT_APPLICABLE, Evidence(None, str(reason))
+            )
+        except BackwardRaised as error:
+            return self._outcome(examination, Status.CRASHED, crash(error))
+        return self._outcome(examination, fold(evidence), *evidence)
+
+    def _outcome(
+        self, examination: Examination, status: Status, *evidence: Evidence
+    ) -> Outcome:
+        label = examination.trial.case.label
+        return Outcome(self.code, self.text, label, status, evidence)
+
+
+def law(code: str) -> Callable[[Measure], Law]:
+    """Make a measuring function the law `code`."""
+
+    def wrap(measure: Measure) -> Law:
+        text = (inspect.getdoc(measure) or "").splitlines()[0]
+        return Law(code, measure.__name__, text, measure)
+
+    return wrap
+
+
+def fold(evidence: tuple[Evidence, ...]) -> Status:
+    """Broken if any evidence breaks it; held if some holds and none is undecided."""
+    if any(e.holds is False for e in evidence):
+        return Status.BROKEN
+    if any(e.holds is None for e in evidence):
+        return Status.INCONCLUSIVE
+    return Status.HELD if evidence else Status.NOT_APPLICABLE
+
+
+def crash(error: BackwardRaised) -> Evidence:
+    """The words for a backward that raised."""
+    cause = error.__cause__ or error
+    first = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+    return Evidence(
+        False,
+        f"backward raises where a normal op would not\n{type(cause).__name__}: {first}",
+        {"exception": type(cause).__name__},
+    )

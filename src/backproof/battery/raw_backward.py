@@ -1,0 +1,63 @@
+"""What a Function's backward returns, before the engine has adapted it.
+
+The engine casts a gradient to its input's type and sums it to its input's shape, so the
+mistake does not show in what `autograd.grad` returns. The node of a Python Function is
+its own ctx, and knows its class: backward can be called on it directly. Private names
+of torch are used here only, and where they are missing nothing is seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from backproof.battery.random_state import restart
+from backproof.battery.trial import Graph, Trial
+from backproof.subject import Subject
+
+
+@dataclass(frozen=True)
+class RawReturn:
+    """What backward returned, as a tuple, and how many inputs forward was given."""
+
+    values: tuple[Any, ...]
+    num_arguments: int
+
+
+def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | None:
+    """Call backward once on the node itself.
+
+    None unless the subject is a Function's own `apply`, all of whose differentiable
+    outputs come from one node.
+    """
+    node = graph.tensors[0].grad_fn
+    definition = getattr(type(node), "_forward_cls", None)
+    if definition is None or definition is not _applied(trial.subject):
+        return None
+    if any(t.grad_fn is not node for t in graph.tensors):
+        return None
+    metadata = getattr(node, "_input_metadata", None)
+    if metadata is None:
+        return None
+    handed: list[Tensor | None] = [None] * len(metadata)
+    for tensor, part in zip(graph.tensors, trial.split(cotangent), strict=True):
+        handed[tensor.output_nr] = part
+    if getattr(node, "materialize_grads", True):
+        handed = [
+            torch.zeros(tuple(m.shape), dtype=m.dtype) if part is None else part
+            for part, m in zip(handed, metadata, strict=True)
+        ]
+    restart(trial.seed)
+    trial.num_backward += 1
+    returned = definition.backward(node, *handed)
+    values = returned if isinstance(returned, tuple) else (returned,)
+    return RawReturn(values, len(trial.case.arguments))
+
+
+def _applied(subject: Subject) -> type | None:
+    """The Function whose `apply` the subject is, None where something wraps it."""
+    owner = getattr(subject.function, "__self__", None)
+    return owner if owner is subject.definition else None
