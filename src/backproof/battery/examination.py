@@ -11,6 +11,7 @@ from torch import Tensor
 from backproof.battery.base import Base
 from backproof.battery.float64_stage import departure, wide_inquiry
 from backproof.battery.inquiry import Conclusion, Inquiry, Kind
+from backproof.battery.raw_backward import RawReturn, raw_backward
 from backproof.battery.trial import BackwardRaised, Trial
 from backproof.battery.vectors import balanced
 from backproof.probe import PRECISIONS
@@ -102,6 +103,11 @@ class Examination:
             float16=base.float16,
         )
         return base.cotangent, self.trial.represent(one_sign * base.shift)
+
+    @functools.cached_property
+    def raw(self) -> RawReturn | None:
+        """What backward returns before the engine adapts it; None where it is hidden."""
+        return raw_backward(self.trial, self.base.graph, self.base.cotangent)
 
     def pull(self, cotangent: Tensor) -> list[Tensor | None]:
         """Backward of a cotangent at the case's inputs, called once for each."""

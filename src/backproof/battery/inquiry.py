@@ -100,11 +100,11 @@ class Inquiry:
         self.observer = Observer(trial, self.base, seed)
         self.looks: list[Look] = []
         self.inside: torch.dtype | None = None
-        self._precision = self.base.precision
+        self.precision = self.base.precision
 
     def use(self, precision: Precision) -> None:
         """Make the looks with other settings than the types ask for."""
-        self._precision = precision
+        self.precision = precision
 
     def conclude(self) -> Conclusion:
         """All the looks that it takes."""
@@ -127,7 +127,7 @@ class Inquiry:
     def _look(self, factor: float) -> Look | None:
         for shorter in _SHORTER_STILL:
             try:
-                look = self.observer.look(self._precision, factor * shorter)
+                look = self.observer.look(self.precision, factor * shorter)
             except (OutsideDomain, Refused):
                 continue
             self.looks.append(look)
@@ -184,7 +184,7 @@ class Inquiry:
         explained = look.response.grain <= _COARSER_INSIDE * precision.eps
         if not explained or look.sight not in (Sight.PASS, Sight.WRONG):
             return None
-        self._precision, self.inside = precision, dtype
+        self.precision, self.inside = precision, dtype
         self.looks = [look]
         return look
 
@@ -193,7 +193,7 @@ class Inquiry:
     def _settle(self, first: Look) -> Conclusion:
         if first.sight is Sight.PASS:
             return self._accept(first)
-        longer, shorter = self._precision.longer, self._precision.shorter
+        longer, shorter = self.precision.longer, self.precision.shorter
         rough = first.sight is Sight.NOT_SMOOTH or first.limited_by_step
         order = (shorter, longer) if rough else (longer, shorter)
         if first.sight is Sight.STILL and is_staircase(self.observer, first):
@@ -315,7 +315,7 @@ class Inquiry:
             reason = (
                 f"the {self._elements()} resolve a relative error of "
                 f"{best.resolution:.1g} at best, and a pass needs "
-                f"{self._precision.resolution:g}"
+                f"{self.precision.resolution:g}"
                 if not best.rejections
                 else "step sizes disagree about whether it is right"
             )

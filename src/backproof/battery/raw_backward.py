@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from backproof.battery.random_state import restart
-from backproof.battery.trial import Graph, Trial
+from backproof.battery.trial import BackwardRaised, Graph, Trial
 from backproof.subject import Subject
 
 
@@ -32,6 +32,9 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
 
     None unless the subject is a Function's own `apply`, all of whose differentiable
     outputs come from one node.
+
+    Raises:
+        BackwardRaised: the user's backward raises.
     """
     node = graph.tensors[0].grad_fn
     definition = getattr(type(node), "_forward_cls", None)
@@ -52,7 +55,10 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
         ]
     restart(trial.seed)
     trial.num_backward += 1
-    returned = definition.backward(node, *handed)
+    try:
+        returned = definition.backward(node, *handed)
+    except Exception as error:
+        raise BackwardRaised(str(error)) from error
     values = returned if isinstance(returned, tuple) else (returned,)
     return RawReturn(values, len(trial.case.arguments))
 

@@ -98,7 +98,7 @@ class Trial:
         self.outputs: list[Output] = []
         self.unrecorded: list[str] = []
         self._on_phase = on_phase
-        self._cloned = False
+        self._cloned = self._wide = False
         self._names, self._leaves = _named_leaves(subject, case)
         self.inputs = [
             _input(name, leaf, case.domains.get(name, ANYWHERE))
@@ -117,6 +117,16 @@ class Trial:
     def points(self) -> list[Point]:
         """Where the inputs are."""
         return [i.point for i in self.inputs]
+
+    @property
+    def differentiable_leaves(self) -> list[bool]:
+        """Of the arguments' leaves, in order: which are differentiable inputs."""
+        return [isinstance(v, Tensor) and v.requires_grad for v in self._leaves]
+
+    @property
+    def scalars(self) -> list[float]:
+        """The plain numbers among the arguments."""
+        return [float(v) for v in self._leaves if type(v) in (int, float)]
 
     @property
     def dtypes(self) -> list[torch.dtype]:
@@ -224,7 +234,9 @@ class Trial:
         wide = [_widened(leaf) for leaf in self._leaves]
         if all(new is old for new, old in zip(wide, self._leaves, strict=True)):
             return None
-        return self._with_leaves(wide)
+        other = self._with_leaves(wide)
+        other._wide = True
+        return other
 
     def _with_leaves(self, leaves: list[Any]) -> Trial:
         other = copy.copy(self)
@@ -266,11 +278,14 @@ class Trial:
         if module is None:
             result = self.subject.function(*positional, **keywords)
         else:
-            buffers = {n: twin(b) for n, b in module.named_buffers()}
+            buffers = {n: self._buffer(b) for n, b in module.named_buffers()}
             result = torch.func.functional_call(
                 module, parameters | buffers, positional, keywords
             )
         return list(tree.leaves(result, "output"))
+
+    def _buffer(self, buffer: Tensor) -> Tensor:
+        return twin(_widened(buffer) if self._wide else buffer)
 
     def _record(
         self, values: Sequence[Tensor]
@@ -306,7 +321,8 @@ class Trial:
             )
         except Exception as error:
             raise BackwardRaised(str(error)) from error
-        return [None if g is None else _flat([g.detach()]) for g in gradients]
+        # Copies: an op may hand out a buffer that its next backward overwrites.
+        return [None if g is None else _flat([g.detach()]).clone() for g in gradients]
 
     def _learn_outputs(self, found: list[tuple[str, Any]]) -> None:
         at = 0
@@ -413,10 +429,12 @@ def _widened(leaf: Any) -> Any:
 
 
 def _shaped(output: Output, part: Tensor) -> Tensor:
+    """A copy of `part` as backward will get it, which it may write to."""
     if output.dtype.is_complex:
-        pairs = part.reshape(*output.shape, 2).to(real_dtype(output.dtype))
-        return torch.view_as_complex(pairs).to(output.device)
-    return part.reshape(output.shape).to(output.device, output.dtype)
+        pairs = part.reshape(*output.shape, 2)
+        pairs = pairs.to(output.device, real_dtype(output.dtype), copy=True)
+        return torch.view_as_complex(pairs)
+    return part.reshape(output.shape).to(output.device, output.dtype, copy=True)
 
 
 def _flat(tensors: Sequence[Tensor]) -> Tensor:

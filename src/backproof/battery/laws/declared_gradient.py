@@ -1,0 +1,171 @@
+"""BP107: a surrogate does what its author says that it does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from backproof.battery import declaration
+from backproof.battery.examination import Examination
+from backproof.battery.law import NotApplicable, law
+from backproof.battery.trial import Refused, Trial
+from backproof.probe import ANYWHERE, coarsest
+from backproof.records import Evidence
+
+_ROUNDINGS = 64.0  # of eps, relative to the larger of claim and declaration
+_FAR = {torch.float16: 1e2}
+_FAR_ELSEWHERE = 1e3  # "extreme", as a multiple of the inputs' own size
+_BESIDE = 1e-6  # where a soft function's derivative jumps within this, either is right
+
+
+@law("BP107")
+def declared_gradient(examination: Examination) -> Iterator[Evidence]:
+    """A declared surrogate's backward is what was declared, at ties, bounds and extremes too.
+
+    Cost: 5 forwards and 6 backwards, and as many calls of the declaration.
+    Blind to: whether the declared gradient is a good one.
+    """
+    trial = examination.trial
+    if not trial.subject.declared:
+        raise NotApplicable("no gradient is declared")
+    here = [p.values for p in trial.points]
+    for cotangent, kind in zip(
+        examination.cotangents, ("random signs", "one sign"), strict=True
+    ):
+        claim = trial.pull(examination.base.graph, cotangent)
+        yield from _compare(examination, "the given inputs", here, cotangent, claim, kind)
+    cotangent = examination.cotangents[0]
+    for where, values in _elsewhere(trial):
+        try:
+            graph = trial.record(values)
+        except Refused:
+            continue
+        if not bool(torch.isfinite(graph.values).all()):
+            continue
+        claim = trial.pull(graph, cotangent)
+        yield from _compare(examination, where, values, cotangent, claim, "random signs")
+
+
+def _elsewhere(trial: Trial) -> Iterator[tuple[str, list[Tensor]]]:
+    """Inputs at ties, at the numbers among the arguments, and far out."""
+    if any(p.domain != ANYWHERE for p in trial.points):
+        return
+    points = trial.points
+    yield "ties (halves and integers)", [torch.round(2 * p.values) / 2 for p in points]
+    bounds = sorted({abs(s) for s in trial.scalars if 0 < abs(s) < math.inf} | {1.0})
+    pattern = torch.tensor([s for b in bounds for s in (b, -b)] + [0.0])
+    yield (
+        "bounds (" + ", ".join(f"±{b:g}" for b in bounds) + " and 0)",
+        [pattern.double().repeat(-(-p.values.numel() // pattern.numel()))[: p.values.numel()]
+         for p in points],
+    )  # fmt: skip
+    yield (
+        "extremes",
+        [p.values * _FAR.get(p.dtype, _FAR_ELSEWHERE) for p in points],
+    )
+
+
+def _compare(
+    examination: Examination,
+    where: str,
+    values: Sequence[Tensor],
+    cotangent: Tensor,
+    claim: Sequence[Tensor | None],
+    kind: str,
+) -> Iterator[Evidence]:
+    trial = examination.trial
+    values = [v.to(p.dtype).double() for v, p in zip(values, trial.points, strict=True)]
+    expected, allowed = _expected(trial, values, cotangent)
+    for k, (i, got, want) in enumerate(zip(trial.inputs, claim, expected, strict=True)):
+        if got is None and want is None:
+            yield Evidence(True, f"`{i.name}` gets no gradient, as declared")
+            continue
+        zero = torch.zeros_like(values[k])
+        mine, theirs = (zero if g is None else g for g in (got, want))
+        if theirs.numel() != mine.numel():
+            theirs = theirs.expand_as(mine) if theirs.numel() == 1 else theirs
+        yield _elementwise(i.name, where, kind, values[k], mine, theirs, allowed[k])
+
+
+def _expected(
+    trial: Trial, values: Sequence[Tensor], cotangent: Tensor
+) -> tuple[list[Tensor | None], list[Tensor]]:
+    """The declaration in the inputs' own types, and what each element may differ by.
+
+    Where float64 gives another value, the span between the two is allowed as well: it
+    is the declaration's own rounding.
+    """
+    eps = coarsest(trial.dtypes).eps
+    own = declaration.gradient_of(trial, values, trial.split(cotangent))
+    allowed = [
+        torch.zeros_like(v) if g is None else g.abs() * _ROUNDINGS * eps
+        for g, v in zip(own, values, strict=True)
+    ]
+    if trial.subject.expect is not None:
+        for sign in (1.0, -1.0):
+            moved = [v * (1 + sign * _BESIDE) + sign * _BESIDE for v in values]
+            beside = declaration.gradient_of(trial, moved, trial.split(cotangent))
+            _widen(allowed, own, beside)
+    wide = trial.in_float64()
+    if wide is not None:
+        try:
+            finer = declaration.gradient_of(
+                wide, values, [u.to(torch.float64) for u in trial.split(cotangent)]
+            )
+        except (ValueError, RuntimeError):
+            return own, allowed
+        _widen(allowed, own, finer)
+    return own, allowed
+
+
+def _widen(
+    allowed: list[Tensor], own: Sequence[Tensor | None], other: Sequence[Tensor | None]
+) -> None:
+    for k, (a, b) in enumerate(zip(own, other, strict=True)):
+        if a is not None and b is not None and a.numel() == b.numel():
+            gap = torch.nan_to_num((a - b).abs(), 0.0, 0.0, 0.0)
+            allowed[k] = allowed[k] + 2 * gap
+
+
+def _elementwise(
+    name: str,
+    where: str,
+    kind: str,
+    x: Tensor,
+    claim: Tensor,
+    declared: Tensor,
+    allowed: Tensor,
+) -> Evidence:
+    decided = torch.isfinite(declared)
+    gap = (claim - declared).abs()
+    wrong = decided & ~(gap <= allowed)
+    count, total = int(wrong.sum()), int(decided.sum())
+    if not count:
+        largest = float((allowed / declared.abs().clamp(min=1e-300))[declared != 0].max()) if (
+            bool((declared != 0).any())
+        ) else 0.0
+        return Evidence(
+            True,
+            f"`{name}` as declared at {where}, cotangent of {kind}",
+            {"elements": total, "resolution": largest, "input": name},
+        )
+    ranked = torch.where(wrong, torch.nan_to_num(gap, math.inf), -1.0)
+    at = int(ranked.argmax())
+    return Evidence(
+        False,
+        f"the gradient of `{name}` is not what was declared\n"
+        f"backward claims {float(claim[at]):.6g}\n"
+        f"declared is     {float(declared[at]):.6g}\n"
+        f"at flat index {at}, where `{name}` is {float(x[at]):.6g}; {count} of {total} "
+        f"elements differ, at {where}",
+        {
+            "claim": float(claim[at]),
+            "declared": float(declared[at]),
+            "elements_wrong": count,
+            "elements": total,
+            "input": name,
+        },
+    )

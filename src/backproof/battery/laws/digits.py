@@ -1,0 +1,95 @@
+"""BP110: the gradient has the digits that its type can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backproof.battery.examination import Examination
+from backproof.battery.inquiry import Kind
+from backproof.battery.law import NotApplicable, law
+from backproof.battery.vectors import minus, norm, overlap
+from backproof.probe import PRECISIONS, Precision
+from backproof.records import Evidence
+
+_MARGIN = 16.0  # noise this far below the next coarser type's eps is the type's own
+_ODD_SCALE = 1.37  # not a power of two, so that every product rounds anew
+
+
+@law("BP110")
+def digits(examination: Examination) -> Iterator[Evidence]:
+    """Backward keeps the digits that its precision allows.
+
+    Cost: 1 backward.
+    Blind to: losses that forward shares (it is then judged by forward's own digits), and
+    digits lost in single elements far smaller than the others.
+    """
+    found = examination.gradient
+    if examination.trial.subject.declared:
+        raise NotApplicable("the declaration is compared to its last digits: see BP107")
+    if found.precision_only:
+        yield _precision_fault(examination)
+        return
+    if found.kind is not Kind.RIGHT:
+        raise NotApplicable("the gradient itself is in question: see BP101")
+    yield _rounding(examination)
+
+
+def _precision_fault(examination: Examination) -> Evidence:
+    found = examination.gradient
+    comparison = found.decided_by.worst
+    assert comparison is not None
+    size = max(comparison.size, comparison.null, 1e-300)
+    apart = abs(comparison.error) / size
+    if found.kind is not Kind.WRONG:
+        return Evidence(
+            None,
+            "right in float64; in the inputs' own type the gradient differs by "
+            f"{found.departure:.2g} and forward cannot tell whether that is rounding",
+        )
+    lines = [
+        "the gradient loses digits",
+        f"backward claims  {comparison.claim}",
+        f"forward moves by {comparison.truth}",
+    ]
+    if found.wide is not None:
+        lines.append(
+            "in float64 it is right, so the formula is; in the inputs' own type it is "
+            f"{found.departure or apart:.2g} off"
+        )
+    else:
+        lines.append(f"apart by {apart:.2g}: right to the digits of a coarser type")
+    return Evidence(False, "\n".join(lines), {"relative_error": apart})
+
+
+def _rounding(examination: Examination) -> Evidence:
+    """The gradient of 1.37 u is 1.37 times that of u, but for rounding."""
+    inquiry, base = examination.inquiry, examination.base
+    look = inquiry.looks[-1] if inquiry.looks else None
+    own = inquiry.precision
+    limit = _coarser_noise(own)
+    if look is None or limit is None:
+        raise NotApplicable("there is no coarser type to fall back to")
+    cotangent, gradient = look.cotangents[0], look.gradients[0]
+    scaled = examination.trial.represent(cotangent * _ODD_SCALE)
+    again = examination.trial.pull(base.graph, scaled)
+    back = [None if g is None else g / _ODD_SCALE for g in again]
+    change = minus(back, gradient)
+    steps = look.ladders[0].steps
+    natural = max(c.null for c in look.comparisons)
+    size = max(overlap(gradient, steps), natural)
+    share = overlap(change, steps) / size if size else norm(change)
+    numbers = {"rounding": share, "allowed": limit}
+    if share <= limit:
+        return Evidence(True, f"backward rounds at {share:.1g} of the gradient", numbers)
+    return Evidence(
+        False,
+        "backward computes in a coarser type than forward\n"
+        f"its rounding is {share:.1g} of the gradient, where {own.eps:.1g} is possible "
+        f"and forward's own grain is {look.response.grain:.1g}",
+        numbers,
+    )
+
+
+def _coarser_noise(own: Precision) -> float | None:
+    coarser = [p.eps for p in PRECISIONS.values() if p.eps > 2**10 * own.eps]
+    return min(coarser) / _MARGIN if coarser else None

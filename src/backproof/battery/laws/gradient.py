@@ -1,0 +1,153 @@
+"""BP101, the law that all others serve.
+
+For an output y = f(x), any cotangent u of y and any direction d of x,
+
+    <backward(u), d>  =  d/dt <u, f(x + t d)>  at t = 0.
+
+The left side asks backward; the right side asks only forward, through `probe`, so the
+two share no code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from backproof.battery.examination import Examination, Gradient
+from backproof.battery.inquiry import Conclusion, Kind
+from backproof.battery.law import NotApplicable, law
+from backproof.battery.look import Comparison
+from backproof.records import Evidence
+
+
+@law("BP101")
+def gradient(examination: Examination) -> Iterator[Evidence]:
+    """Backward is the vector-Jacobian product of forward, for every differentiable input.
+
+    Cost: 15 forwards and 4 backwards; 6 forwards for each input too weak to be seen
+    beside the others, 6 forwards and 2 backwards where outputs sit on kinks; a float64
+    stage of the same cost where the subject has one; about 60 more where it accuses.
+    Blind to: outputs that were set aside, faults below the stated resolution, and other
+    values, strides and subsets of inputs than the case's own.
+    """
+    if examination.trial.subject.declared:
+        raise NotApplicable("the intended gradient is declared: see BP107")
+    found = examination.gradient
+    if found.kind is Kind.STAIRCASE:
+        raise NotApplicable("forward is piecewise constant: see BP106")
+    if found.kind is Kind.RIGHT or found.precision_only:
+        yield _right(examination, found)
+    elif found.kind is Kind.WRONG:
+        yield from _wrong(examination, found.decided_by)
+    else:
+        yield Evidence(None, found.decided_by.words, _numbers(found.decided_by))
+
+
+def _right(examination: Examination, found: Gradient) -> Evidence:
+    resting = found.decided_by if found.kind is Kind.RIGHT else found.wide or found.native
+    assert resting is not None
+    words = "backward's claim agrees with how forward moves"
+    if resting.words:
+        words = resting.words
+    if found.precision_only and found.wide is None:
+        words = "right to the digits of a coarser type only: see BP110"
+    elif found.wide is resting:
+        words = f"{words} in float64"
+        if found.departure is not None and found.kind is Kind.RIGHT:
+            words += (
+                "; in the inputs' own type the gradient differs from it by "
+                f"{found.departure:.1g}, which is rounding"
+            )
+    elif found.wide is not None and found.wide.kind is Kind.RIGHT:
+        words += ", in float64 as well"
+    if resting.inside is not None:
+        kind = str(resting.inside).removeprefix("torch.")
+        words += f"; forward computes with about the digits of {kind}"
+    numbers = _numbers(resting)
+    if found.departure is not None:
+        numbers["departure_from_float64"] = found.departure
+    return Evidence(True, words, numbers)
+
+
+def _wrong(examination: Examination, conclusion: Conclusion) -> Iterator[Evidence]:
+    names = list(conclusion.wrong_inputs) or _only(examination)
+    kinks = conclusion.kinks
+    if kinks is not None and kinks.rejects:
+        rejecting = [c for c in kinks.comparisons if c.rejects] or kinks.comparisons
+        yield _accuse(names, rejecting, f"at a kink of forward: {kinks.words}")
+        return
+    every = list(conclusion.look.comparisons) if conclusion.look else []
+    if not conclusion.wrong_inputs:
+        yield _accuse(names, every)
+        return
+    for name in names:
+        yield _accuse([name], [conclusion.inputs[name].comparison], numbers={"input": name})
+
+
+def _only(examination: Examination) -> list[str]:
+    names = [i.name for i in examination.trial.inputs]
+    return names if len(names) == 1 else []
+
+
+def _accuse(
+    names: list[str],
+    comparisons: list[Comparison],
+    remark: str = "",
+    numbers: dict[str, str] | None = None,
+) -> Evidence:
+    worst = max(comparisons, key=lambda c: abs(c.error) / max(c.bar, 1e-300))
+    of = f" of `{names[0]}`" if len(names) == 1 else ""
+    size = max(worst.size, worst.null)
+    apart = abs(worst.error) / size if size else math.inf
+    lines = [
+        f"the gradient{of} is not forward's derivative",
+        f"backward claims  {worst.claim}",
+        f"forward moves by {worst.truth}",
+        f"apart by {apart:.2g} of it{_ratio(comparisons)}",
+    ]
+    if remark:
+        lines.append(remark)
+    return Evidence(
+        False,
+        "\n".join(lines),
+        {
+            **(numbers or {}),
+            "claim": worst.claim.value,
+            "truth": worst.truth.value,
+            "bar": worst.bar,
+            "relative_error": apart,
+        },
+    )
+
+
+def _ratio(comparisons: list[Comparison]) -> str:
+    """The claim over the truth, where it is the same in every direction."""
+    ratios = [
+        (c.claim.value / c.truth.value, c.bar / abs(c.truth.value))
+        for c in comparisons
+        if abs(c.truth.value) > 20 * c.bar
+    ]
+    if len(ratios) < 2 or len(ratios) < len(comparisons):
+        return ""
+    middle = sum(r for r, _ in ratios) / len(ratios)
+    if any(abs(r - middle) > 3 * bar + 1e-9 * abs(middle) for r, bar in ratios):
+        return ""
+    return f"; the claim is {middle:.6g} times the truth in every direction tried"
+
+
+def _numbers(conclusion: Conclusion) -> dict[str, float]:
+    look, worst = conclusion.look, conclusion.worst
+    if look is None or worst is None:
+        return {}
+    response = look.response
+    usable = int(response.usable.sum())
+    outside = response.usable.numel() - usable
+    aside = 0 if response.not_smooth else int(response.aside.sum())
+    return {
+        "claim": worst.claim.value,
+        "truth": worst.truth.value,
+        "bar": worst.bar,
+        "resolution": look.resolution,
+        "share_set_aside": (aside + outside) / max(1, response.usable.numel()),
+        "relative_step": response.relative_step,
+    }

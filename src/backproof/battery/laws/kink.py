@@ -1,0 +1,31 @@
+"""BP108: at a kink, which side backward took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backproof.battery.examination import Examination
+from backproof.battery.law import NotApplicable, law
+from backproof.records import Evidence
+
+
+@law("BP108")
+def kink(examination: Examination) -> Iterator[Evidence]:
+    """At a kink of forward, backward picks a subgradient between the one-sided derivatives.
+
+    A note: it never decides the verdict; a claim outside of them breaks BP101.
+
+    Cost: none beside BP101's.
+    Blind to: kinks that no step of BP101 reaches across.
+    """
+    if examination.trial.subject.declared:
+        raise NotApplicable("its gradient is declared: see BP107")
+    view = examination.gradient.decided_by.kinks
+    if view is None:
+        raise NotApplicable("no output sits on a kink")
+    total = view.num_outputs + view.num_elsewhere
+    yield Evidence(
+        True,
+        f"{view.num_outputs} of {total} outputs sit on a kink of forward: {view.words}",
+        {"at_a_kink": view.num_outputs, "outputs": total},
+    )

@@ -1,0 +1,131 @@
+"""BP104: backward is linear, and uses every cotangent that it is handed.
+
+Multiplying by -2 commutes with rounding, so a linear backward returns exactly -2 times
+its gradient; that one call convicts abs(g), clamp(g), sign(g), g**3, a product of two
+cotangents and a gradient that ignores them all. Adding two cotangents convicts what is
+homogeneous without being linear, such as clipping by norm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from backproof.battery.examination import Examination
+from backproof.battery.law import law
+from backproof.battery.trial import BackwardRaised
+from backproof.battery.vectors import Vector, minus, norm
+from backproof.records import Evidence
+
+_MOST_OUTPUTS = 16  # outputs that are each given a backward of their own
+_ROUNDINGS = 64.0  # of eps: what a sum of two cotangents may differ by
+_SCALED = -2.0
+
+
+@law("BP104")
+def linear_in_cotangent(examination: Examination) -> Iterator[Evidence]:
+    """Backward is linear in its cotangents and uses each of them.
+
+    Cost: 2 backwards, and one for each output when there are several.
+    Blind to: departures that show only for cotangents of another scale or with zeros.
+    """
+    first, second = examination.cotangents
+    one, two = examination.pull(first), examination.pull(second)
+    scaled = examination.trial.represent(first * _SCALED)
+    yield _compare(
+        examination,
+        "a cotangent of the opposite sign and twice the size",
+        examination.pull(scaled),
+        [None if g is None else g * _SCALED for g in one],
+        exact=True,
+    )
+    together = examination.trial.represent(first + second)
+    rounding = examination.trial.represent(first + second) - (first + second)
+    if bool((rounding.abs() > 1e-2 * (first + second).abs()).any()):
+        return
+    yield _compare(
+        examination,
+        "the sum of two cotangents",
+        examination.pull(together),
+        [_sum(a, b) for a, b in zip(one, two, strict=True)],
+        size=norm(one) + norm(two),
+    )
+    yield from _each_output(examination, first, one)
+
+
+def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    return a if b is None else b if a is None else a + b
+
+
+def _compare(
+    examination: Examination,
+    what: str,
+    got: Vector,
+    expected: Vector,
+    *,
+    size: float | None = None,
+    exact: bool = False,
+) -> Evidence:
+    precision = examination.base.precision
+    size = norm(expected) if size is None else size
+    gap = norm(minus(got, expected))
+    share = gap / size if size else (0.0 if gap == 0 else math.inf)
+    own = examination.inquiry.observer.backward_noise
+    noise = 4 * norm(own) / size if own is not None and size else 0.0
+    allowed = max(_ROUNDINGS * precision.eps, noise)
+    if not exact:
+        allowed = max(allowed, precision.linear)
+    numbers = {"departure": share, "allowed": allowed}
+    if share <= allowed:
+        return Evidence(True, f"{what} gives the gradient that linearity asks for", numbers)
+    return Evidence(
+        False,
+        "backward is not linear in its cotangent\n"
+        f"{what} should give the same of the gradient;\n"
+        f"what it gives is {share:.2g} of the gradient away (rounding explains "
+        f"{allowed:.1g})",
+        numbers,
+    )
+
+
+def _each_output(
+    examination: Examination, cotangent: Tensor, whole: Vector
+) -> Iterator[Evidence]:
+    """The gradients through single outputs add up to the gradient through all."""
+    trial = examination.trial
+    if not 1 < len(trial.outputs) <= _MOST_OUTPUTS:
+        return
+    total: list[Tensor | None] = [None] * len(trial.inputs)
+    size = 0.0
+    for k, output in enumerate(trial.outputs):
+        try:
+            part = trial.pull_one(examination.base.graph, k, cotangent)
+        except BackwardRaised as error:
+            cause = error.__cause__ or error
+            yield Evidence(
+                False,
+                f"backward raises when only `{output.name}` is used\n"
+                f"{type(cause).__name__}: {str(cause).splitlines()[0] if str(cause) else ''}\n"
+                "the cotangents of the others are then None (or zeros, with "
+                "materialised gradients)",
+                {"output": output.name},
+            )
+            return
+        total = [_sum(a, b) for a, b in zip(total, part, strict=True)]
+        size += norm(part)
+    evidence = _compare(
+        examination, "the sum over single outputs", total, whole, size=size + norm(whole)
+    )
+    if evidence.holds:
+        yield evidence
+        return
+    yield Evidence(
+        False,
+        "the gradients through single outputs do not add up\n"
+        "backward for one output at a time, summed, differs from backward for all "
+        f"together by {evidence.numbers['departure']:.2g} of the gradient:\n"
+        "a cotangent is dropped, or mixed with another",
+        evidence.numbers,
+    )
