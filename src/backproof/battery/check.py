@@ -152,9 +152,9 @@ def fold_verdict(outcomes: Sequence[Outcome]) -> Verdict:
 def resolutions(examination: Examination) -> dict[str, float]:
     """For each input, the smallest relative error of its gradient that shows."""
     trial = examination.trial
-    if trial.subject.declared or examination.backward_raised() is not None:
+    found = None if trial.subject.declared else examination.concluded
+    if found is None:
         return {}
-    found = examination.gradient
     conclusion, look = found.decided_by, found.decided_by.look
     if look is None:
         return {}

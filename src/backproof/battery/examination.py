@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +18,9 @@ from backproof.battery.trial import BackwardRaised, Trial
 from backproof.battery.vectors import balanced
 from backproof.probe import PRECISIONS
 
+
+
+Measured = TypeVar("Measured")
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,12 @@ class Examination:
     def __init__(self, trial: Trial, *, seed: int = 0) -> None:
         self.trial, self.seed = trial, seed
         self.wide_trial: Trial | None = None
+        self._raised: BackwardRaised | None = None
 
     @functools.cached_property
     def inquiry(self) -> Inquiry:
         """The inquiry in the inputs' own types; raises what its first calls raise."""
-        return Inquiry(self.trial, seed=self.seed)
+        return self._once(lambda: Inquiry(self.trial, seed=self.seed))
 
     @property
     def base(self) -> Base:
@@ -61,6 +67,19 @@ class Examination:
     @functools.cached_property
     def gradient(self) -> Gradient:
         """The float64 stage, where there is one, and the native stage after it."""
+        return self._once(self._gradient)
+
+    def _once(self, measure: Callable[[], Measured]) -> Measured:
+        """A backward that has raised is not called again."""
+        if self._raised is not None:
+            raise self._raised
+        try:
+            return measure()
+        except BackwardRaised as error:
+            self._raised = error
+            raise
+
+    def _gradient(self) -> Gradient:
         inquiry = self.inquiry
         wide = wide_inquiry(self.trial, inquiry, seed=self.seed)
         if wide is None:
@@ -88,6 +107,8 @@ class Examination:
     @functools.cached_property
     def cotangents(self) -> tuple[Tensor, Tensor]:
         """Two cotangents (num_outputs,): of random signs, and all of one sign."""
+        if not self.trial.subject.declared:
+            _ = self.gradient  # whose cotangents need no backward of their own
         looks = self.inquiry.looks
         if looks:
             first, second = looks[0].cotangents
@@ -129,6 +150,14 @@ class Examination:
         except BackwardRaised as error:
             return error
         return None
+
+    @property
+    def concluded(self) -> Gradient | None:
+        """The conclusion about the gradient, None where backward raised on the way."""
+        try:
+            return self.gradient
+        except BackwardRaised:
+            return None
 
 
 def _within_coarser_type(conclusion: Conclusion, inquiry: Inquiry) -> bool:

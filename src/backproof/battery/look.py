@@ -164,7 +164,7 @@ class Observer:
         self.scatter: Tensor | None = None
         self.backward_noise: list[Tensor | None] | None = None
         self._first: list[Tensor] | None = None
-        self._pulled: list[tuple[Tensor, list[Tensor | None]]] = []
+        self._pulled = [(base.cotangent, clean(base.gradient))]
 
     def lines(self, precision: Precision, factor: float) -> list[Lines]:
         """Two directions; in 16 bits several lines each, to be summed."""
