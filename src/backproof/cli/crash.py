@@ -1,0 +1,126 @@
+"""A process that died -> words, and the verdict of the subject that it ran."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+
+from backproof.cli.events import Begun, Failed, Judged
+from backproof.codes import page
+from backproof.inputs.raised import is_foreign
+from backproof.records import (
+    Evidence,
+    Finding,
+    Judgement,
+    Location,
+    Outcome,
+    Severity,
+    Status,
+    Verdict,
+)
+
+_SIGNALS = {
+    signal.SIGSEGV: "a segmentation fault: memory was used that is not its own",
+    signal.SIGABRT: "an abort, as a failed assertion in C++ or a double free makes",
+    signal.SIGFPE: "an arithmetic fault, such as an integer division by zero",
+    signal.SIGILL: "an instruction that this processor does not have",
+    signal.SIGBUS: "a bus error: memory that is not there",
+    signal.SIGKILL: "killed from outside, most likely because memory ran out",
+}
+_FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a process ended: words that follow "backward ..." and where it was."""
+
+    words: str
+    detail: str = ""
+    where: Location | None = None
+
+
+def of_exit(code: int, dump: str) -> Death:
+    """The death of a process that ended before it was done.
+
+    Args:
+        code: its exit code; a negative one is a signal.
+        dump: what `faulthandler` wrote, empty where it had no time to.
+    """
+    if code >= 0:
+        detail = "It called os._exit, or native code called exit."
+        return Death(f"ended the process with exit code {code}", detail, _place(dump))
+    number = signal.Signals(-code)
+    detail = _SIGNALS.get(number, "")
+    return Death(
+        f"killed the process: {number.name}",
+        f"{number.name} is {detail}." if detail else "",
+        _place(dump),
+    )
+
+
+def of_hang(seconds: float, dump: str) -> Death:
+    """No sign of life for so long."""
+    detail = "If it is only slow, give it longer with --timeout SECONDS."
+    return Death(f"did not return within {seconds:g} s", detail, _place(dump))
+
+
+def of_memory(limit: int, dump: str) -> Death:
+    """More resident memory than is good for the machine."""
+    size = f"{limit / 2**30:.1f} GiB"
+    return Death(
+        f"filled the memory: more than {size} resident",
+        "It was stopped before the machine was; give smaller inputs if it needs them.",
+        _place(dump),
+    )
+
+
+def event(begun: Begun, phase: str, death: Death) -> Judged | Failed:
+    """What to tell of a subject in whose `phase` the process died.
+
+    Making inputs is not yet the subject's own doing, so that is a failure to run.
+    """
+    if phase in ("import", "inputs"):
+        return Failed(begun.target, failure(phase, death))
+    title = f"{phase} {death.words}"
+    where = death.where or (Location(begun.file, begun.line) if begun.file else None)
+    evidence = Evidence(False, f"{title}. {death.detail}".rstrip(), {"phase": phase})
+    return Judged(
+        Judgement(
+            name=begun.name,
+            file=begun.file,
+            line=begun.line,
+            verdict=Verdict.CRASHED,
+            outcomes=(
+                Outcome(
+                    "BP101", page("BP101").title, "inputs", Status.CRASHED, (evidence,)
+                ),
+            ),
+            findings=(
+                Finding(
+                    "BP101",
+                    Severity.ERROR,
+                    title,
+                    death.detail,
+                    where,
+                    "Run it alone with the same inputs under `python -X faulthandler`.",
+                ),
+            ),
+        )
+    )
+
+
+def failure(phase: str, death: Death) -> str:
+    """The same in words, where there is no subject yet."""
+    doing = {"import": "importing it", "inputs": "making its inputs"}.get(phase, phase)
+    place = f" (at {death.where.file}:{death.where.line})" if death.where else ""
+    return f"{doing} {death.words}{place}. {death.detail}".rstrip()
+
+
+def _place(dump: str) -> Location | None:
+    """The innermost of the user's frames; `faulthandler` lists that one first."""
+    current = dump.partition("Current thread ")[2] or dump
+    for file, line in _FRAME.findall(current):
+        if not is_foreign(file):
+            return Location(file, int(line))
+    return None

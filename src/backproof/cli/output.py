@@ -1,0 +1,89 @@
+"""Where a report goes: to the terminal as it is, or to a file in one piece."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from backproof.errors import BadInput
+from backproof.report import Report
+from backproof.report.terminal import text
+
+_NARROW, _WIDE = 60, 100  # columns between which text is read with ease
+
+
+def deliver(report: Report, form: str, output: Path | None, *, verbose: bool) -> None:
+    """Write `report` as "text" or "json" to `output`, or to standard output.
+
+    What could not be run is said on standard error too, unless the text says it there.
+    """
+    in_text = form == "text" and output is None and report.subjects
+    if not in_text:
+        for target, reason in report.failed:
+            click.echo(f"Error: {_naming(target, reason)}", err=True)
+    if output is not None:
+        plain = report.to_json() if form == "json" else text(report, verbose=verbose)
+        write_whole(output, plain + "\n")
+    elif form == "json":
+        click.echo(report.to_json())
+    elif report.subjects or report.skipped:
+        as_shown(report, verbose=verbose)
+
+
+def _naming(target: str, reason: str) -> str:
+    """`reason`, which in most cases begins with the target already."""
+    return reason if target in reason.partition("\n")[0] else f"{target}: {reason}"
+
+
+def as_shown(report: Report, *, verbose: bool) -> None:
+    """Print `report` for whoever looks at standard output."""
+    on_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if on_terminal else 80
+    width = max(_NARROW, min(_WIDE, width))
+    colour = wants_colour(on_terminal=on_terminal)
+    click.echo(text(report, verbose=verbose, width=width, colour=colour), color=colour)
+
+
+def wants_colour(*, on_terminal: bool) -> bool:
+    """Whether to send escape codes: see no-color.org and force-color.org."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return on_terminal and os.environ.get("TERM") != "dumb"
+
+
+def require_writable(path: Path) -> None:
+    """Refuse a path that could not be written, before any work is done for it.
+
+    Raises:
+        BadInput: there is no such folder, or no permission.
+    """
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise BadInput(f"--output {path}: there is no folder {folder}")
+    if path.is_dir() or not os.access(folder, os.W_OK):
+        raise BadInput(f"--output {path}: it cannot be written there")
+
+
+def write_whole(path: Path, content: str) -> None:
+    """Write `content` so that `path` holds all of it or what it held before."""
+    folder = path.resolve().parent
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(content)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(name).chmod(0o666 & ~mask)  # mkstemp lets nobody else read
+        Path(name).replace(path.resolve())
+    except BaseException:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()
+        raise

@@ -1,0 +1,99 @@
+"""Serve one request: load the place, judge its subjects, say what happens.
+
+This runs in a worker process, or in the command's own with `--no-isolate`.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+from backproof.battery.check import judge
+from backproof.battery.random_state import restart
+from backproof.cli import crash
+from backproof.cli.events import (
+    Begun,
+    Done,
+    Event,
+    Failed,
+    Judged,
+    Phase,
+    Request,
+    Skipped,
+)
+from backproof.errors import BadInput
+from backproof.target.importing import folder_of, on_path
+from backproof.target.loading import Candidate, Options, load
+
+Emit = Callable[[Event], None]
+
+
+def serve(request: Request, emit: Emit) -> None:
+    """Judge every subject of `request`, from number `request.start` on."""
+    place = request.place
+    options = Options(request.inputs, request.inputs_from, request.expect, request.seed)
+    emit(Phase("import"))
+    restart(request.seed)  # a file may draw at import what its inputs are made of
+    try:
+        loaded = load(place, options)
+    except BadInput as error:
+        emit(Failed(place.text, str(error)))
+        emit(Done())
+        return
+    if request.start == 0:
+        for target, reason in loaded.skipped:
+            emit(Skipped(target, reason))
+    with on_path(folder_of(place)):  # a function may import when it is called
+        for index, candidate in enumerate(loaded.candidates):
+            if index >= request.start:
+                emit(_begun(index, len(loaded.candidates), candidate))
+                emit(_judged(candidate, request, emit))
+    emit(Done())
+
+
+def _judged(candidate: Candidate, request: Request, emit: Emit) -> Event:
+    phase = "inputs"
+
+    def enter(name: str) -> None:
+        nonlocal phase
+        phase = name
+        emit(Phase(name))
+
+    try:
+        enter("inputs")
+        restart(request.seed)
+        cases = candidate.cases()
+        judgement = judge(
+            candidate.subject,
+            cases,
+            seed=request.seed,
+            laws=request.laws,
+            on_phase=enter,
+        )
+    except BadInput as error:
+        return Failed(candidate.target, str(error))
+    except SystemExit as error:
+        how = crash.Death(f"called sys.exit({error.code!r})")
+        return crash.event(_begun(0, 1, candidate), phase, how)
+    except Exception:
+        return Failed(candidate.target, _our_own_fault(phase))
+    return Judged(judgement)
+
+
+def _begun(index: int, count: int, candidate: Candidate) -> Begun:
+    where = candidate.subject.where
+    return Begun(
+        index,
+        count,
+        candidate.target,
+        candidate.subject.name,
+        where.file if where else "",
+        where.line if where else None,
+    )
+
+
+def _our_own_fault(phase: str) -> str:
+    return (
+        f"backproof itself failed after the {phase} call; this is a defect of "
+        f"backproof, please report it:\n{traceback.format_exc().rstrip()}"
+    )

@@ -1,0 +1,118 @@
+"""Cases from a user's function: call it, and make sense of what it returns."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from backproof import tree
+from backproof.errors import BadInput
+from backproof.inputs.raised import shortened
+from backproof.subject import Case, Subject
+
+_SIZE = 4  # for a function that takes `size` and has no default for it
+_ONE_CALL = (Case, tuple, Mapping)
+_ACCEPTED = (
+    "return the arguments of one call as a tuple, a single tensor, a dict of keywords "
+    "or a Case, or yield several of these"
+)
+
+
+def cases_of(
+    function: Callable[..., Any], subject: Subject, *, seed: int = 0
+) -> list[Case]:
+    """The cases that `function` returns or yields for `subject`.
+
+    Raises:
+        BadInput: it raises, or gives something that cannot be arguments.
+    """
+    label = getattr(function, "__name__", "inputs")
+    try:
+        given = function(**_seed_and_size(function, seed))
+        calls = list(given) if isinstance(given, Iterator) else None
+    except Exception as error:
+        raise BadInput(f"`{label}` raises:\n{shortened(error)}") from error
+    if isinstance(given, list) and all(isinstance(g, _ONE_CALL) for g in given):
+        calls = given  # a list of tensors could be one call or several, and is refused
+    if calls is None:
+        return [_case(given, subject, label, label)]
+    if not calls:
+        raise BadInput(f"`{label}` gives no inputs at all; {_ACCEPTED}")
+    return [
+        _case(call, subject, label, f"{label}[{k}]") for k, call in enumerate(calls)
+    ]
+
+
+def _seed_and_size(function: Callable[..., Any], seed: int) -> dict[str, int]:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+    arguments = {"seed": seed} if "seed" in parameters else {}
+    if "size" in parameters and parameters["size"].default is inspect.Parameter.empty:
+        arguments["size"] = _SIZE
+    return arguments
+
+
+def _case(given: Any, subject: Subject, maker: str, label: str) -> Case:
+    if isinstance(given, Case):
+        case = given
+    elif isinstance(given, torch.Tensor):
+        case = Case((given,), label=label)
+    elif isinstance(given, tuple):
+        case = Case(tuple(given), label=label)
+    elif isinstance(given, Mapping):
+        case = Case((), dict(given), label=label)
+    else:
+        raise BadInput(f"`{maker}` gives {_kind(given)}; {_ACCEPTED}")
+    _refuse_without_tensor(case, subject, maker)
+    return _positional(case, subject, maker)
+
+
+def _refuse_without_tensor(case: Case, subject: Subject, maker: str) -> None:
+    if subject.module is not None:
+        return  # its parameters are inputs too
+    whole = (case.arguments, dict(case.keywords))
+    leaves = [leaf for _, leaf in tree.leaves(whole, "")]
+    if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        kinds = ", ".join(_kind(leaf) for leaf in leaves) or "nothing"
+        raise BadInput(
+            f"`{maker}` gives no tensor, only {kinds}; the inputs to differentiate "
+            "are tensors with `requires_grad=True`"
+        )
+
+
+def _positional(case: Case, subject: Subject, maker: str) -> Case:
+    """Keywords in their places: `apply` of a Function takes none."""
+    if subject.definition is None or not case.keywords:
+        return case
+    forward = subject.definition.forward
+    names = subject.parameter_names()
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(forward).parameters.items()
+        if parameter.default is not inspect.Parameter.empty
+    }
+    known = (
+        defaults | dict(zip(names, case.arguments, strict=False)) | dict(case.keywords)
+    )
+    strange = [name for name in case.keywords if name not in names]
+    missing = [name for name in names if name not in known and not name.startswith("*")]
+    if strange or missing:
+        wrong = strange or missing
+        raise BadInput(
+            f"`{maker}` {'gives' if strange else 'does not give'} "
+            f"{', '.join(f'`{name}`' for name in wrong)}; {subject.name} takes "
+            f"{', '.join(f'`{name}`' for name in names)}"
+        )
+    arguments = tuple(known[name] for name in names if not name.startswith("*"))
+    return Case(arguments, {}, case.label, case.domains)
+
+
+def _kind(value: Any) -> str:
+    kind = type(value)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return "None" if value is None else f"a {module}{kind.__qualname__}"

@@ -1,0 +1,182 @@
+"""A place -> candidates: subjects, each with what makes its cases.
+
+Making the cases runs the user's code, so it waits until somebody asks for them: one
+subject whose inputs raise must not stop the others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, cast
+
+from backproof.errors import BadInput
+from backproof.inputs.draw import draw
+from backproof.inputs.made import cases_of
+from backproof.inputs.registered import identity, registered, registered_in
+from backproof.records import Location
+from backproof.report import Unchecked
+from backproof.subject import Case, Subject, subject_of
+from backproof.target.importing import module_at
+from backproof.target.names import found, functions_in, nothing_to_check
+from backproof.target.place import Place
+from backproof.target.ways import no_inputs
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says beside the target."""
+
+    inputs: tuple[str, ...] = ()
+    inputs_from: str | None = None
+    expect: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A subject, and a function that makes its cases (and may raise BadInput)."""
+
+    target: str
+    subject: Subject
+    cases: Callable[[], list[Case]]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a place holds: candidates, and subjects that nothing gives inputs for."""
+
+    candidates: tuple[Candidate, ...] = ()
+    skipped: tuple[Unchecked, ...] = ()
+
+
+def load(place: Place, options: Options) -> Loaded:
+    """Import what is at `place` and find the subjects in it.
+
+    Raises:
+        BadInput: it does not import, has no such name, holds nothing that can be
+            checked, or nothing says on which inputs to run it.
+    """
+    module = module_at(place)
+    objects = _objects(module, place)
+    if not objects:
+        return _nothing(place, nothing_to_check(module, place.text))
+    if options.expect and len(objects) > 1:
+        names = ", ".join(name for name, _ in objects)
+        raise BadInput(
+            f"--expect is about one subject, and {place.text} has {names}; "
+            f"name it: {place.text}::{objects[0][0]}"
+        )
+    candidates, without = [], []
+    for name, target in objects:
+        subject = _subject(module, name, target, options, alone=len(objects) == 1)
+        makers = _makers(module, target, options)
+        full = place.text if place.name else f"{place.text}::{name}"
+        if makers is None:
+            without.append((full, subject))
+            continue
+        cases = functools.partial(_all_cases, makers, subject, options)
+        candidates.append(Candidate(full, subject, cases))
+    if not candidates:
+        full, subject = without[0]
+        return _nothing(place, no_inputs(subject, full, place, len(without) - 1))
+    return Loaded(
+        tuple(candidates), tuple(Unchecked(t, "no inputs") for t, _ in without)
+    )
+
+
+def _nothing(place: Place, reason: str) -> Loaded:
+    """In a folder a file with nothing to check is skipped; by name it is an error."""
+    if not place.in_folder:
+        raise BadInput(reason)
+    first = reason.partition("\n")[0].rstrip(":")
+    return Loaded(skipped=(Unchecked(place.text, first),))
+
+
+def _objects(module: ModuleType, place: Place) -> list[tuple[str, Any]]:
+    """The things under test, with their names in the module."""
+    if place.name is not None:
+        return [(place.name, found(module, place.name, place.text))]
+    op = getattr(module, "op", None)
+    if callable(op):
+        return [("op", op)]
+    objects = functions_in(module)
+    for key in registered_in(module.__name__):
+        if all(key is not known for _, known in objects):
+            objects.append((_name_in(module, key), key))
+    return objects
+
+
+def _name_in(module: ModuleType, key: Any) -> str:
+    names = [name for name, value in vars(module).items() if value is key]
+    return names[0] if names else getattr(key, "__name__", type(key).__name__)
+
+
+def _subject(
+    module: ModuleType, name: str, target: Any, options: Options, *, alone: bool
+) -> Subject:
+    expect = declared = None
+    if options.expect:
+        expect = found(module, options.expect, "--expect")
+    else:
+        declared = _declared(module, name, target, alone=alone)
+    title = None if name == "op" and _has_own_name(target) else name
+    subject = subject_of(target, name=title, expect=expect, expect_backward=declared)
+    if subject.where is None:
+        where = Location(module.__file__ or module.__name__)
+        subject = dataclasses.replace(subject, where=where)
+    return subject
+
+
+def _has_own_name(target: Any) -> bool:
+    """Whether `target` tells more than that it is the module's `op`."""
+    return getattr(identity(target), "__name__", "<lambda>") != "<lambda>"
+
+
+def _declared(
+    module: ModuleType, name: str, target: Any, *, alone: bool
+) -> Callable[..., Any] | None:
+    """What the module's EXPECT says of `target`: a function, or one for each name."""
+    declared: Any = getattr(module, "EXPECT", None)
+    if isinstance(declared, Mapping):
+        found_here: Any = declared.get(name)
+        return found_here or declared.get(getattr(target, "__name__", name))
+    op = getattr(module, "op", None)
+    if not callable(declared) or (
+        callable(op) and name != "op" and identity(op) is not identity(target)
+    ):
+        return None
+    if not alone:
+        raise BadInput(
+            "EXPECT is one function, and there are several Functions; make it a dict "
+            f'from names to functions: EXPECT = {{"{name}": ...}}'
+        )
+    return cast("Callable[..., Any]", declared)
+
+
+def _makers(
+    module: ModuleType, target: Any, options: Options
+) -> list[Callable[..., Any]] | None:
+    """The functions that give inputs, none for input strings; None without a way."""
+    if options.inputs:
+        return []
+    if options.inputs_from:
+        return [found(module, options.inputs_from, "--inputs-from")]
+    makers = registered(target)
+    if makers:
+        return makers
+    inputs = getattr(module, "inputs", None)
+    return [inputs] if callable(inputs) else None
+
+
+def _all_cases(
+    makers: list[Callable[..., Any]], subject: Subject, options: Options
+) -> list[Case]:
+    names, seed = subject.parameter_names(), options.seed
+    cases = [draw(text, names, seed=seed) for text in options.inputs]
+    for maker in makers:
+        cases += cases_of(maker, subject, seed=seed)
+    return cases

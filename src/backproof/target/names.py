@@ -1,0 +1,96 @@
+"""Names in a module: the Functions it defines, and the thing that a name means."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from backproof.errors import BadInput
+from backproof.inputs.raised import near
+
+_LISTED = 8  # names shown where none is near the one that was asked for
+
+
+def functions_in(module: ModuleType) -> list[tuple[str, Any]]:
+    """The `autograd.Function`s that `module` defines itself, in their order."""
+    base = torch.autograd.Function
+    found: list[tuple[str, Any]] = []
+    for name, value in vars(module).items():
+        if (
+            isinstance(value, type)
+            and issubclass(value, base)
+            and value.__module__ == module.__name__
+            and value.forward is not base.forward  # a base class of the user's own
+            and all(value is not known for _, known in found)
+        ):
+            found.append((name, value))
+    return found
+
+
+def found(module: ModuleType, name: str, asked: str) -> Any:
+    """The object called `name` in `module`; dots lead into classes and objects.
+
+    Raises:
+        BadInput: there is no such name; the message has the nearest ones.
+    """
+    value: Any = module
+    for part in name.split("."):
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            where = near(module.__file__ or module.__name__)
+            raise BadInput(_no_such(value, part, asked, where)) from None
+    return value
+
+
+def nothing_to_check(module: ModuleType, text: str) -> str:
+    """What to say of a module without a Function, an `op` or registered inputs."""
+    others = [
+        name
+        for name, value in vars(module).items()
+        if (inspect.isfunction(value) or isinstance(value, torch.nn.Module))
+        and not name.startswith("_")
+        and name not in ("inputs", "EXPECT")
+        and getattr(value, "__module__", module.__name__) == module.__name__
+    ]
+    reason = f"{text}: no autograd.Function is defined in it, and no `op`"
+    if others:
+        reason += f"; to check one of {_listed(others)}, name it: {text}::{others[0]}"
+    return reason
+
+
+def _no_such(owner: Any, part: str, asked: str, where: str) -> str:
+    public = [name for name in _names_of(owner) if not name.startswith("_")]
+    close = difflib.get_close_matches(part, public, n=3, cutoff=0.5)
+    close = [n for n in public if n.lower() == part.lower()] or close
+    holder = where if isinstance(owner, ModuleType) else f"`{_shown(owner)}`"
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    if not close and public:
+        hint = f"; it has {_listed(public)}"
+    return f"{asked}: there is no `{part}` in {holder}{hint}"
+
+
+def _names_of(owner: Any) -> list[str]:
+    """What could be meant: a module's own callables first, else everything it has."""
+    if not isinstance(owner, ModuleType):
+        return dir(owner)
+    own = [
+        name
+        for name, value in vars(owner).items()
+        if callable(value) and getattr(value, "__module__", None) == owner.__name__
+    ]
+    other = [n for n, v in vars(owner).items() if callable(v) and n not in own]
+    return own or other
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+def _shown(owner: Any) -> str:
+    return str(getattr(owner, "__name__", type(owner).__name__))
