@@ -15,7 +15,7 @@ from backproof.battery.float64_stage import departure, wide_inquiry
 from backproof.battery.inquiry import Conclusion, Inquiry, Kind
 from backproof.battery.raw_backward import RawReturn, raw_backward
 from backproof.battery.trial import BackwardRaised, Trial
-from backproof.battery.vectors import balanced
+from backproof.battery.vectors import Vector, balanced, norm, overlap
 from backproof.probe import PRECISIONS
 
 
@@ -92,7 +92,8 @@ class Examination:
             )
         self.wide_trial = wide.trial
         formula = wide.conclude()
-        if formula.kind in (Kind.WRONG, Kind.STAIRCASE):
+        minor = _within_coarser_type(formula, wide)  # below the inputs' own digits
+        if formula.kind in (Kind.WRONG, Kind.STAIRCASE) and not minor:
             return Gradient(formula.kind, formula, wide=formula)
         native = inquiry.conclude()
         if native.kind is Kind.RIGHT or formula.kind not in (Kind.RIGHT, Kind.KINK):
@@ -133,6 +134,20 @@ class Examination:
     def pull(self, cotangent: Tensor) -> list[Tensor | None]:
         """Backward of a cotangent at the case's inputs, called once for each."""
         return self.inquiry.observer.gradient(cotangent)
+
+    def sizes(self, *vectors: Vector) -> tuple[float, float, float]:
+        """(size of the first, largest size of the others, natural size).
+
+        Sizes are those of derivatives along the line of the last look, so that inputs
+        of different scales count alike; plain norms where there was no look.
+        """
+        looks = self.inquiry.looks
+        if not looks:
+            first, *others = (norm(v) for v in vectors)
+            return first, max(others, default=0.0), 0.0
+        look = looks[-1]
+        first, *others = (overlap(v, look.ladders[0].steps) for v in vectors)
+        return first, max(others, default=0.0), max(c.natural for c in look.comparisons)
 
     @property
     def num_calls(self) -> dict[str, int]:

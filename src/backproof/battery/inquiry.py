@@ -22,7 +22,7 @@ from torch import Tensor
 
 from backproof.battery.base import Base, begin
 from backproof.battery.guards import Ruling, guard
-from backproof.battery.kinks import KinkView, at_kinks
+from backproof.battery.kinks import KinkView, at_kinks, kinked_outputs
 from backproof.battery.look import (
     Comparison,
     Look,
@@ -333,7 +333,7 @@ class Inquiry:
     # -------------------------------------------------------------------- helpers
 
     def _kinks(self, look: Look) -> KinkView | None:
-        if not bool((look.response.kinked & look.response.usable).any()):
+        if not bool(kinked_outputs(look).any()):
             return None
         return at_kinks(self.observer, look)
 

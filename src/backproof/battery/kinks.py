@@ -8,6 +8,7 @@ two one-sided derivatives, and a claim has to lie between them.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +18,7 @@ from backproof.battery.look import Comparison, Look, Observer, OutsideDomain
 from backproof.battery.split import bends
 from backproof.battery.trial import Refused
 from backproof.battery.vectors import balanced, random_signs
-from backproof.probe import direction
+from backproof.probe import Ladder, direction, typical
 from backproof.probe.ladder import forms
 
 _SLACK = 1.2  # on the gap between the one-sided derivatives, as for smooth outputs
@@ -44,9 +45,15 @@ class KinkView:
     words: str
 
 
+def kinked_outputs(look: Look) -> Tensor:
+    """Outputs whose two sides have slopes of their own; a jump has none."""
+    response = look.response
+    return response.kinked & response.usable & ~response.rough
+
+
 def at_kinks(observer: Observer, look: Look) -> KinkView:
     """Costs 6 forwards and up to 2 backwards; as much again where a claim is rejected."""
-    kinked = look.response.kinked & look.response.usable
+    kinked = kinked_outputs(look)
     level, smooth = _along_level(observer, look, kinked, look.factor)
     rejects, words = False, ""
     if level is not None and level.rejects:
@@ -57,9 +64,9 @@ def at_kinks(observer: Observer, look: Look) -> KinkView:
     comparisons = [level] if level is not None else []
     both_sides = kinked & ~smooth
     if bool(both_sides.any()):
-        side, outside = _between_sides(observer, look, both_sides)
+        side, outside = _between_sides(observer, look, look.ladders[0], both_sides)
         comparisons.append(side)
-        if outside and bends(observer, look, abs(side.error), both_sides) is None:
+        if outside and _confirmed(observer, look, side, both_sides):
             rejects = True
             words = "the claim lies outside of the one-sided derivatives"
         elif not words:
@@ -98,22 +105,41 @@ def _along_level(
 
 
 def _between_sides(
-    observer: Observer, look: Look, outputs: Tensor
+    observer: Observer, look: Look, ladder: Ladder, outputs: Tensor
 ) -> tuple[Comparison, bool]:
     """The comparison along the gradient's signs, and whether the claim is outside."""
     cotangent = _cotangent(observer, look, outputs)
     gradient = observer.gradient(cotangent)
-    ladder = look.ladders[0]
     side = observer.compare([ladder], look.response, [cotangent], [gradient])[0]
     half_gap = (forms(ladder.ratio).kink @ ladder.even).abs()
     gap = float(half_gap @ cotangent.abs())
     return side, abs(side.error) > side.bar + _SLACK * gap
 
 
+def _confirmed(
+    observer: Observer, look: Look, side: Comparison, outputs: Tensor
+) -> bool:
+    """Outside at a shorter step as well, and no tie that has no gradient to compare."""
+    p = look.precision
+    factor = look.factor * p.shorter
+    try:
+        (ladder,) = observer.climb([observer.lines(p, factor)[0]], p)
+        response = observer.respond([ladder], p, factor)
+    except (Refused, OutsideDomain):
+        return False
+    still = outputs & response.usable & ~response.rough
+    if not torch.equal(still, outputs):
+        return False
+    shorter = dataclasses.replace(look, factor=factor, response=response)
+    again, outside = _between_sides(observer, shorter, ladder, outputs)
+    same = outside and _same(side, again)
+    return same and bends(observer, look, abs(side.error), outputs) is None
+
+
 def _cotangent(observer: Observer, look: Look, outputs: Tensor) -> Tensor:
     generator = torch.Generator().manual_seed(observer.seed * 1000 + 700)
     signs = random_signs(outputs.numel(), generator)
-    weights = look.response.scale.clamp(min=1e-300)
+    weights = observer.base.values.abs().clamp(min=1e-3 * typical(observer.base.values))
     chosen = balanced(weights, outputs, signs, generator, float16=observer.base.float16)
     return observer.trial.represent(chosen * observer.base.shift)
 

@@ -61,7 +61,8 @@ class Comparison:
         truth: d/dt <u, y(x + t d)>, with its bar.
         kink: half the gap between the one-sided slopes; a claim may lie between them.
         size: of the derivative, free of luck with signs: what an error is relative to.
-        null: a slope below this counts as zero.
+        natural: the derivative of a function that changes by 100 % when its input does.
+        null: a derivative below this counts as zero.
         relative_step: of the shortest rung, to compare looks with one another.
     """
 
@@ -69,6 +70,7 @@ class Comparison:
     truth: Estimate
     kink: float
     size: float
+    natural: float
     null: float
     relative_step: float
 
@@ -94,11 +96,18 @@ class Comparison:
 
     @property
     def resolution(self) -> float:
-        """The relative error of the gradient that would have been seen."""
-        size = max(self.size, self.null)
-        if size > 0:
-            return self.bar / size
-        return 0.0 if self.bar == 0 else float("inf")
+        """The relative error of the gradient that would have been seen.
+
+        What is as good as zero beside the natural slope needs no digits of its own.
+        """
+        return relative(self.bar, max(self.size, self.null))
+
+
+def relative(bar: float, size: float) -> float:
+    """bar over size; 0 where both are zero."""
+    if size > 0:
+        return bar / size
+    return 0.0 if bar == 0 else float("inf")
 
 
 @dataclass
@@ -328,6 +337,7 @@ class Observer:
             truth=slope.estimate,
             kink=slope.kink,
             size=max(abs(value), size, abs(slope.estimate.value)),
+            natural=slope.natural,
             null=p.null * slope.natural,
             relative_step=response.relative_step,
         )

@@ -1,7 +1,7 @@
 """One input alone: for inputs too weak to be seen beside the others, and to name faults.
 
-Outputs that stay put while only this input moves carry no noise, so the bar shrinks to
-what belongs to the input.
+The rounding of the outputs stays what it was; what shrinks is the truncation that the
+other inputs' curvature leaves, and backward's own rounding of their gradients.
 """
 
 from __future__ import annotations
@@ -87,9 +87,6 @@ def _compare(
         response = observer.respond(ladders, p, factor)
     except (Refused, OutsideDomain):
         return None
-    # What does not move at all has no noise here either.
-    response.scale.masked_fill_(~response.moves, 0.0)
-    response.variance.masked_fill_(~response.moves, 0.0)
     smooth = response.smooth & look.response.smooth
     cotangents, gradients = look.cotangents, look.gradients
     if not bool(smooth.all()):

@@ -43,8 +43,11 @@ def is_staircase(observer: Observer, look: Look, only: int | None = None) -> boo
         moved = [trial.forward(move(trial.points, steps, m)) - values for m in (1.0, -1.0)]
     except Refused:
         return False
-    usable = look.response.usable
-    still = min(float((d[usable] == 0).double().mean()) for d in moved)
+    # Of the outputs that a longer step moved; the others may not depend on x at all.
+    counted = look.response.moves
+    if not bool(counted.any()):
+        counted = look.response.usable
+    still = min(float((d[counted] == 0).double().mean()) for d in moved)
     if still < _STILL:
         return False
     return _claim_would_show(observer, look, steps)

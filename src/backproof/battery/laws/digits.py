@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.vectors import minus, norm, overlap
+from backproof.battery.look import relative
+from backproof.battery.vectors import minus
 from backproof.probe import PRECISIONS, Precision
 from backproof.records import Evidence
 
 _MARGIN = 16.0  # noise this far below the next coarser type's eps is the type's own
+_ROUNDINGS = 64.0  # of eps, of the natural slope: what cancellation may leave behind
 _ODD_SCALE = 1.37  # not a power of two, so that every product rounds anew
 
 
@@ -74,10 +76,8 @@ def _rounding(examination: Examination) -> Evidence:
     again = examination.trial.pull(base.graph, scaled)
     back = [None if g is None else g / _ODD_SCALE for g in again]
     change = minus(back, gradient)
-    steps = look.ladders[0].steps
-    natural = max(c.null for c in look.comparisons)
-    size = max(overlap(gradient, steps), natural)
-    share = overlap(change, steps) / size if size else norm(change)
+    gap, size, natural = examination.sizes(change, gradient)
+    share = relative(gap, max(size, _ROUNDINGS * own.eps / limit * natural))
     numbers = {"rounding": share, "allowed": limit}
     if share <= limit:
         return Evidence(True, f"backward rounds at {share:.1g} of the gradient", numbers)

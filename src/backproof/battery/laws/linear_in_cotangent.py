@@ -8,19 +8,20 @@ homogeneous without being linear, such as clipping by norm.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import law
+from backproof.battery.look import relative
 from backproof.battery.trial import BackwardRaised
 from backproof.battery.vectors import Vector, minus, norm
 from backproof.records import Evidence
 
 _MOST_OUTPUTS = 16  # outputs that are each given a backward of their own
 _ROUNDINGS = 64.0  # of eps: what a sum of two cotangents may differ by
+_ROUNDED_AWAY = 1e-2  # of a sum of cotangents, beyond which it is another cotangent
 _SCALED = -2.0
 
 
@@ -39,18 +40,18 @@ def linear_in_cotangent(examination: Examination) -> Iterator[Evidence]:
         "a cotangent of the opposite sign and twice the size",
         examination.pull(scaled),
         [None if g is None else g * _SCALED for g in one],
-        exact=True,
+        beside=one,
     )
     together = examination.trial.represent(first + second)
-    rounding = examination.trial.represent(first + second) - (first + second)
-    if bool((rounding.abs() > 1e-2 * (first + second).abs()).any()):
-        return
+    rounding = (together - (first + second)).abs()
+    if bool((rounding > _ROUNDED_AWAY * (first + second).abs()).any()):
+        return  # the outputs' type cannot hold the sum
     yield _compare(
         examination,
         "the sum of two cotangents",
         examination.pull(together),
         [_sum(a, b) for a, b in zip(one, two, strict=True)],
-        size=norm(one) + norm(two),
+        beside=two,
     )
     yield from _each_output(examination, first, one)
 
@@ -60,32 +61,25 @@ def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
 
 
 def _compare(
-    examination: Examination,
-    what: str,
-    got: Vector,
-    expected: Vector,
-    *,
-    size: float | None = None,
-    exact: bool = False,
+    examination: Examination, what: str, got: Vector, expected: Vector, *, beside: Vector
 ) -> Evidence:
+    """Whether two gradients are the same, relative to them and to one `beside` them."""
+    gap, size, natural = examination.sizes(minus(got, expected), expected, beside)
     precision = examination.base.precision
-    size = norm(expected) if size is None else size
-    gap = norm(minus(got, expected))
-    share = gap / size if size else (0.0 if gap == 0 else math.inf)
-    own = examination.inquiry.observer.backward_noise
-    noise = 4 * norm(own) / size if own is not None and size else 0.0
-    allowed = max(_ROUNDINGS * precision.eps, noise)
-    if not exact:
-        allowed = max(allowed, precision.linear)
+    share = relative(gap, max(size, precision.null * natural))
+    allowed = max(_ROUNDINGS * precision.eps, precision.linear / 100)
+    noise = examination.inquiry.observer.backward_noise
+    if noise is not None:
+        allowed = max(allowed, 4 * relative(examination.sizes(noise)[0], size))
     numbers = {"departure": share, "allowed": allowed}
     if share <= allowed:
         return Evidence(True, f"{what} gives the gradient that linearity asks for", numbers)
     return Evidence(
         False,
         "backward is not linear in its cotangent\n"
-        f"{what} should give the same of the gradient;\n"
-        f"what it gives is {share:.2g} of the gradient away (rounding explains "
-        f"{allowed:.1g})",
+        f"for {what}\n"
+        f"it is {share:.2g} away from what linearity asks for; rounding explains "
+        f"{allowed:.1g}",
         numbers,
     )
 
@@ -98,7 +92,7 @@ def _each_output(
     if not 1 < len(trial.outputs) <= _MOST_OUTPUTS:
         return
     total: list[Tensor | None] = [None] * len(trial.inputs)
-    size = 0.0
+    largest: Vector = whole
     for k, output in enumerate(trial.outputs):
         try:
             part = trial.pull_one(examination.base.graph, k, cotangent)
@@ -114,9 +108,9 @@ def _each_output(
             )
             return
         total = [_sum(a, b) for a, b in zip(total, part, strict=True)]
-        size += norm(part)
+        largest = max(largest, part, key=norm)
     evidence = _compare(
-        examination, "the sum over single outputs", total, whole, size=size + norm(whole)
+        examination, "the sum over single outputs", total, whole, beside=largest
     )
     if evidence.holds:
         yield evidence
