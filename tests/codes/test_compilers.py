@@ -125,9 +125,8 @@ def test_bp408(wrong, right):
             step(y)
         return x.grad
 
-    x = right.inputs()[0].detach()
-    assert torch.equal(gradient(wrong), torch.zeros_like(x))
-    assert torch.equal(gradient(right), 2 * x)
+    assert gradient(wrong).tolist() == [0, 0, 0, 0]
+    assert gradient(right).tolist() == [0, 1, 2, 3]
 
 
 def test_bp409(wrong, right):
