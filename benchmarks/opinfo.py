@@ -94,8 +94,8 @@ EXPLAINED = {
     ),
     "logcumsumexp": Explanation(
         "PyTorch defect",
-        "backward goes through log(grad) - result, wrong for inputs of 1e4",
-        ("bfloat16",),
+        "backward goes through log(grad) - result: digits lost for inputs of 1e4",
+        ("float32", "bfloat16"),
     ),
 }
 """Operator -> why it is convicted. Only what was looked at by hand is in here."""
