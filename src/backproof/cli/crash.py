@@ -33,10 +33,18 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Death:
-    """How a process ended: words that follow "backward ..." and where it was."""
+    """How a process ended.
+
+    Attributes:
+        words: what follows "backward ...".
+        detail: a sentence more.
+        remedy: what to do, one sentence.
+        where: the line that ran, where it is known.
+    """
 
     words: str
     detail: str = ""
+    remedy: str = ""
     where: Location | None = None
 
 
@@ -48,21 +56,30 @@ def of_exit(code: int, dump: str) -> Death:
         dump: what `faulthandler` wrote, empty where it had no time to.
     """
     if code >= 0:
-        detail = "It called os._exit, or native code called exit."
-        return Death(f"ended the process with exit code {code}", detail, _place(dump))
+        return Death(
+            f"ended the process with exit code {code}",
+            "It called os._exit, or native code called exit.",
+            "Raise an exception instead: whoever trains with it can then handle it.",
+            _place(dump),
+        )
     number = signal.Signals(-code)
     detail = _SIGNALS.get(number, "")
     return Death(
         f"killed the process: {number.name}",
         f"{number.name} is {detail}." if detail else "",
+        "Run it alone on the same inputs, with the native debugger of your platform.",
         _place(dump),
     )
 
 
 def of_hang(seconds: float, dump: str) -> Death:
     """No sign of life for so long."""
-    detail = "If it is only slow, give it longer with --timeout SECONDS."
-    return Death(f"did not return within {seconds:g} s", detail, _place(dump))
+    return Death(
+        f"did not return within {seconds:g} s",
+        "",
+        "If it is only slow, give it smaller inputs, or longer with --timeout SECONDS.",
+        _place(dump),
+    )
 
 
 def of_memory(limit: int, dump: str) -> Death:
@@ -70,7 +87,8 @@ def of_memory(limit: int, dump: str) -> Death:
     size = f"{limit / 2**30:.1f} GiB"
     return Death(
         f"filled the memory: more than {size} resident",
-        "It was stopped before the machine was; give smaller inputs if it needs them.",
+        "It was stopped before the machine was.",
+        "If it needs that much, give it smaller inputs.",
         _place(dump),
     )
 
@@ -103,7 +121,7 @@ def event(begun: Begun, phase: str, death: Death) -> Judged | Failed:
                     title,
                     death.detail,
                     where,
-                    "Run it alone with the same inputs under `python -X faulthandler`.",
+                    death.remedy,
                 ),
             ),
         )

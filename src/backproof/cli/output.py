@@ -13,6 +13,7 @@ import click
 
 from backproof.errors import BadInput
 from backproof.report import Report
+from backproof.report.layout import wrapped
 from backproof.report.terminal import text
 
 _NARROW, _WIDE = 60, 100  # columns between which text is read with ease
@@ -26,7 +27,8 @@ def deliver(report: Report, form: str, output: Path | None, *, verbose: bool) ->
     in_text = form == "text" and output is None and report.subjects
     if not in_text:
         for target, reason in report.failed:
-            click.echo(f"Error: {_naming(target, reason)}", err=True)
+            lines = wrapped(f"Error: {_naming(target, reason)}", "", 80)
+            click.echo("\n".join(lines), err=True)
     if output is not None:
         plain = report.to_json() if form == "json" else text(report, verbose=verbose)
         write_whole(output, plain + "\n")

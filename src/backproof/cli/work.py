@@ -73,7 +73,10 @@ def _judged(candidate: Candidate, request: Request, emit: Emit) -> Event:
     except BadInput as error:
         return Failed(candidate.target, str(error))
     except SystemExit as error:
-        how = crash.Death(f"called sys.exit({error.code!r})")
+        how = crash.Death(
+            f"called sys.exit({error.code!r})",
+            remedy="Raise an exception instead: sys.exit ends the whole program.",
+        )
         return crash.event(_begun(0, 1, candidate), phase, how)
     except Exception:
         return Failed(candidate.target, _our_own_fault(phase))

@@ -23,6 +23,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from typing import NoReturn
 
 from backproof.cli.events import (
@@ -38,6 +40,8 @@ from backproof.cli.events import (
 
 Serve = Callable[[Request, Callable[[Event], None]], None]
 
+# What torch imports at the first backward; loaded here, it is loaded once for all.
+_FIRST_USE = ("torch.fx.experimental.symbolic_shapes", "numpy.random")
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
 
@@ -53,6 +57,9 @@ def main(mode: str, requests: int, events: int, dump: int, parent: int) -> None:
     except ImportError as error:
         _say(events, Broken(_unusable(error)))
         return
+    for name in _FIRST_USE:
+        with suppress(ImportError):
+            import_module(name)
     _say(events, Ready(str(torch.__version__)))
     with os.fdopen(requests, "rb") as lines:
         for line in lines:

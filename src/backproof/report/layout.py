@@ -34,7 +34,9 @@ class Paint:
         return f"\x1b[{code}m{words}\x1b[0m" if self.on else words
 
 
-def wrapped(words: str, indent: str, width: int, *, first: str = "") -> list[str]:
+def wrapped(
+    words: str, indent: str, width: int, *, first: str | None = None
+) -> list[str]:
     """`words` in lines of at most `width`, the later ones under `indent`.
 
     Lines that fit are kept as they are, with their inner spacing: many are aligned by
@@ -43,15 +45,16 @@ def wrapped(words: str, indent: str, width: int, *, first: str = "") -> list[str
     """
     lines: list[str] = []
     for line in words.rstrip().splitlines():
-        lead = first if first and not lines else indent
+        lead = indent if first is None or lines else first
         if len(lead) + len(line) <= width:
             lines.append((lead + line).rstrip())
             continue
         own = indent + " " * (len(line) - len(line.lstrip()))
+        begin = own if lead == indent else lead
         lines += textwrap.wrap(
             line.strip(),
             width,
-            initial_indent=lead if lead == first else own,
+            initial_indent=begin,
             subsequent_indent=own,
             break_long_words=False,
             break_on_hyphens=False,

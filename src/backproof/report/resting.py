@@ -1,4 +1,4 @@
-"""What a verdict rests on, in a line or two: laws, resolution, calls."""
+"""What a verdict rests on, in a line or two: resolution, what is set aside, calls."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from collections.abc import Iterator, Mapping
 from backproof.records import Judgement, Status
 
 _LISTED = 4  # inputs named one by one; a module has dozens of parameters
+_FLOAT64 = "_float64"  # calls of the float64 stage are counted under this suffix
 
 
 def rests_on(subject: Judgement) -> Iterator[str]:
     """The lines below a pass."""
-    if sees := sees_in_words(subject):
-        yield sees
-    held = {o.code for o in subject.outcomes if o.status is Status.HELD}
-    laws = f"{len(held)} law{'' if len(held) == 1 else 's'} held"
-    calls = " and ".join(f"{number} {kind}" for kind, number in subject.calls.items())
-    yield f"{laws} in {calls} calls" if calls else laws
+    gradient = sees_in_words(subject) or _declared(subject) or _said(subject)
+    aside = _set_aside(subject)
+    if gradient:
+        yield f"{gradient}; {aside}" if aside else gradient
+    held = len({o.code for o in subject.outcomes if o.status is Status.HELD})
+    laws = f"{held} law{'' if held == 1 else 's'} held"
+    cases = len({o.case for o in subject.outcomes})
+    if cases > 1:
+        laws += f" on {cases} sets of inputs"
+    calls = _calls(subject.calls)
+    yield f"{laws} in {calls}" if calls else laws
 
 
 def sees_in_words(subject: Judgement) -> str:
@@ -24,6 +30,13 @@ def sees_in_words(subject: Judgement) -> str:
     if not subject.resolution:
         return ""
     return f"would have seen a relative error of {_by_input(subject.resolution)}"
+
+
+def share(value: float) -> str:
+    """A relative size as people read it: 2e-10, 0.1 %, 30 %."""
+    if value < 1e-3:
+        return f"{value:.0e}".replace("e-0", "e-")
+    return f"{100 * value:.2g} %" if value < 1 else f"{100 * value:.0f} %"
 
 
 def _by_input(resolution: Mapping[str, float]) -> str:
@@ -38,8 +51,36 @@ def _by_input(resolution: Mapping[str, float]) -> str:
     return "; ".join(parts)
 
 
-def share(value: float) -> str:
-    """A relative size as people read it: 2e-10, 0.1 %, 30 %."""
-    if value < 1e-3:
-        return f"{value:.0e}".replace("e-0", "e-")
-    return f"{100 * value:.2g} %"
+def _declared(subject: Judgement) -> str:
+    outcome = subject.outcome("BP107")
+    held = outcome is not None and outcome.status is Status.HELD
+    return "backward is the gradient that was declared" if held else ""
+
+
+def _said(subject: Judgement) -> str:
+    """Why there is no resolution, such as a forward that is piecewise constant."""
+    outcome = subject.outcome("BP101")
+    return outcome.words if outcome is not None else ""
+
+
+def _set_aside(subject: Judgement) -> str:
+    """The share of outputs or elements at kinks and beyond the finite."""
+    shares = [
+        float(value)
+        for outcome in subject.outcomes
+        for evidence in outcome.evidence
+        if isinstance(value := evidence.numbers.get("share_set_aside"), (int, float))
+    ]
+    largest = max(shares, default=0.0)
+    return f"{share(largest)} of the outputs set aside" if largest > 0 else ""
+
+
+def _calls(calls: Mapping[str, int]) -> str:
+    """How often forward and backward ran, and how often in float64 besides."""
+    own = {kind: n for kind, n in calls.items() if not kind.endswith(_FLOAT64)}
+    wide = [n for kind, n in calls.items() if kind.endswith(_FLOAT64) and n]
+    if not own:
+        return ""
+    words = " and ".join(f"{number} {kind}" for kind, number in own.items())
+    stage = f", and {' and '.join(map(str, wide))} in float64" if wide else ""
+    return f"{words} calls{stage}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from backproof.codes import page
 from backproof.records import (
     Finding,
     Judgement,
@@ -54,7 +55,8 @@ def text(
     blocks += [
         _unchecked("could not run", report.failed, width),
         _unchecked("skipped", report.skipped, width),
-        _summary(report, paint, width, verbose=verbose),
+        _blind(report, width),
+        _summary(report, paint) + (f"\n{_made(report, width)}" if verbose else ""),
     ]
     return "\n\n".join(block for block in blocks if block)
 
@@ -93,29 +95,48 @@ def _below_a_pass(subject: Judgement) -> Iterator[str]:
 
 
 def _details(subject: Judgement, paint: Paint, width: int) -> str:
-    errors = [f for f in subject.findings if f.severity is Severity.ERROR]
-    notes = [f for f in subject.findings if f.severity is Severity.NOTE]
-    blocks = [_finding(finding, paint, width) for finding in errors]
+    blocks = [_findings(subject, group, paint, width) for group in _grouped(subject)]
     blocks += [_outcome(outcome, paint, width) for outcome in _unexplained(subject)]
-    blocks += [_finding(finding, paint, width, note=True) for finding in notes]
     if subject.verdict is Verdict.INCONCLUSIVE:
         blocks.append(wrapped(sees_in_words(subject), "  ", width))
     headline = _headline(subject, paint, column=len(subject.name))
     return "\n\n".join([headline, *("\n".join(block) for block in blocks if block)])
 
 
-def _finding(
-    finding: Finding, paint: Paint, width: int, *, note: bool = False
+def _grouped(subject: Judgement) -> list[list[Finding]]:
+    """The findings, errors first, those with one place and one remedy together."""
+    groups: dict[object, list[Finding]] = {}
+    for finding in sorted(subject.findings, key=lambda f: f.severity is Severity.NOTE):
+        key = (finding.code, finding.severity, finding.where, finding.remedy)
+        groups.setdefault(key, []).append(finding)
+    return list(groups.values())
+
+
+def _findings(
+    subject: Judgement, group: list[Finding], paint: Paint, width: int
 ) -> list[str]:
-    title = f"note: {finding.title}" if note else finding.title
-    lines = wrapped(title, _DEEP, width, first=f"  {finding.code}  ")
-    lines[0] = lines[0].replace(finding.code, paint.bold(finding.code), 1)
-    lines += wrapped(finding.words, _DEEP, width)
-    if finding.where is not None:
-        lines += wrapped(f"at {_place(finding.where)}", _DEEP, width)
-    lines += wrapped(finding.remedy, _DEEP, width)
-    lines += wrapped(f"more: backproof explain {finding.code}", _DEEP, width)
-    return lines
+    lines: list[str] = []
+    for finding in group:
+        note = finding.severity is Severity.NOTE
+        title = f"note: {finding.title}" if note else finding.title
+        lead = f"  {finding.code}  " if not lines else _DEEP
+        lines += wrapped(title, _DEEP, width, first=lead)
+        lines += wrapped(finding.words, _DEEP, width)
+    last = group[-1]
+    lines[0] = lines[0].replace(last.code, paint.bold(last.code), 1)
+    lines += wrapped(_on(subject, last.code), _DEEP, width)
+    if last.where is not None:
+        lines += wrapped(f"at {_place(last.where)}", _DEEP, width)
+    lines += wrapped(last.remedy, _DEEP, width)
+    return lines + wrapped(f"more: backproof explain {last.code}", _DEEP, width)
+
+
+def _on(subject: Judgement, code: str) -> str:
+    """On which inputs a law is broken, where there were several."""
+    bad = (Status.BROKEN, Status.CRASHED)
+    broken = [o.case for o in subject.outcomes if o.code == code and o.status in bad]
+    several = len({o.case for o in subject.outcomes}) > 1
+    return f"on the inputs {', '.join(broken)}" if several and broken else ""
 
 
 def _unexplained(subject: Judgement) -> Iterator[Outcome]:
@@ -135,7 +156,8 @@ def _unexplained(subject: Judgement) -> Iterator[Outcome]:
 
 def _outcome(outcome: Outcome, paint: Paint, width: int) -> list[str]:
     word = "undecided" if outcome.status is Status.INCONCLUSIVE else outcome.status
-    lines = wrapped(f"{word}: {outcome.law}", _DEEP, width, first=f"  {outcome.code}  ")
+    law = outcome.law.rstrip(".")
+    lines = wrapped(f"{word}: {law}", _DEEP, width, first=f"  {outcome.code}  ")
     lines[0] = lines[0].replace(outcome.code, paint.bold(outcome.code), 1)
     return lines + wrapped(outcome.words, _DEEP, width)
 
@@ -143,31 +165,38 @@ def _outcome(outcome: Outcome, paint: Paint, width: int) -> list[str]:
 def _unchecked(title: str, entries: tuple[Unchecked, ...], width: int) -> str:
     lines = []
     for target, reason in entries:
-        lines += wrapped(target, " " * _INDENT, width, first=f"{title:<{_INDENT}}")
-        lines += wrapped(reason, " " * _INDENT, width)
+        if "\n" in reason:
+            lines += [f"{title}: {target}", *wrapped(reason, "  ", width)]
+        else:
+            lines += wrapped(f"{title}: {target}: {reason}", "  ", width, first="")
     return "\n".join(lines)
 
 
-def _summary(report: Report, paint: Paint, width: int, *, verbose: bool) -> str:
+def _blind(report: Report, width: int) -> str:
+    """What a pass cannot tell, said once for all."""
+    if all(subject.verdict is not Verdict.PASS for subject in report.subjects):
+        return ""
+    blind = page("BP101").blind
+    return "\n".join(
+        wrapped(f"A pass is blind to: {blind[0].lower()}{blind[1:]}", "", width)
+    )
+
+
+def _summary(report: Report, paint: Paint) -> str:
     counts = Counter(subject.verdict for subject in report.subjects)
     said = [
         paint.verdict(verdict, f"{counts[verdict]} {_shown(verdict)}")
         for verdict in reversed(_ORDER)
         if counts[verdict]
     ]
-    said += [
-        f"{len(entries)} {word}"
-        for word, entries in [
-            ("could not run", report.failed),
-            ("skipped", report.skipped),
-        ]
-        if entries
-    ]
-    line = ", ".join(said) or "nothing was checked"
-    if not verbose:
-        return line
+    besides = {"could not run": report.failed, "skipped": report.skipped}
+    said += [f"{len(found)} {word}" for word, found in besides.items() if found]
+    return ", ".join(said) or "nothing was checked"
+
+
+def _made(report: Report, width: int) -> str:
     made = ", ".join(f"{k} {v}" for k, v in report.environment.items() if v is not None)
-    return "\n".join([line, *wrapped(made, "", width)])
+    return "\n".join(wrapped(made, "", width))
 
 
 def _shown(verdict: Verdict) -> str:
