@@ -96,13 +96,17 @@ class Examination:
         if formula.kind in (Kind.WRONG, Kind.STAIRCASE) and not minor:
             return Gradient(formula.kind, formula, wide=formula)
         native = inquiry.conclude()
-        if native.kind is Kind.RIGHT or formula.kind not in (Kind.RIGHT, Kind.KINK):
+        if native.kind is Kind.RIGHT:
             return Gradient(native.kind, native, native, formula)
         distance, explained = departure(inquiry, wide, native)
-        if explained:
+        if explained and formula.kind in (Kind.RIGHT, Kind.KINK):
             return Gradient(Kind.RIGHT, formula, native, formula, distance)
+        if explained and native.kind is Kind.WRONG:
+            # The same gradient, at values that float64 could not decide.
+            return Gradient(formula.kind, formula, native, formula, distance)
+        wrong_here = native.kind is Kind.WRONG and formula.kind is Kind.RIGHT
         return Gradient(
-            native.kind, native, native, formula, distance, precision_only=True
+            native.kind, native, native, formula, distance, precision_only=wrong_here
         )
 
     @functools.cached_property

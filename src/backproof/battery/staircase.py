@@ -47,7 +47,8 @@ def is_staircase(observer: Observer, look: Look, only: int | None = None) -> boo
     counted = look.response.moves
     if not bool(counted.any()):
         counted = look.response.usable
-    still = min(float((d[counted] == 0).double().mean()) for d in moved)
+    # On one side at least: x may lie at the very edge of a stair.
+    still = float(((moved[0] == 0) | (moved[1] == 0))[counted].double().mean())
     if still < _STILL:
         return False
     return _claim_would_show(observer, look, steps)

@@ -40,7 +40,10 @@ def gradient(examination: Examination) -> Iterator[Evidence]:
     elif found.kind is Kind.WRONG:
         yield from _wrong(examination, found.decided_by)
     else:
-        yield Evidence(None, found.decided_by.words, _numbers(found.decided_by))
+        words = found.decided_by.words
+        if found.wide is not None and found.wide.kind is Kind.RIGHT:
+            words = f"right in float64; in the inputs' own type: {words}"
+        yield Evidence(None, words, _numbers(found.decided_by))
 
 
 def _right(examination: Examination, found: Gradient) -> Evidence:

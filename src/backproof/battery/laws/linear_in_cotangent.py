@@ -66,8 +66,10 @@ def _compare(
     """Whether two gradients are the same, relative to them and to one `beside` them."""
     gap, size, natural = examination.sizes(minus(got, expected), expected, beside)
     precision = examination.base.precision
-    share = relative(gap, max(size, precision.null * natural))
     allowed = max(_ROUNDINGS * precision.eps, precision.linear / 100)
+    # Cancellation may leave a gradient that is rounding beside the natural slope.
+    floor = max(precision.null, _ROUNDINGS * precision.eps / allowed) * natural
+    share = relative(gap, max(size, floor))
     noise = examination.inquiry.observer.backward_noise
     if noise is not None:
         allowed = max(allowed, 4 * relative(examination.sizes(noise)[0], size))
