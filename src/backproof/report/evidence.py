@@ -12,7 +12,7 @@ def every_outcome(subject: Judgement, paint: Paint, width: int) -> str:
     """The outcomes of `subject`, one after the other, in the order they were made."""
     lines = [f"evidence for {paint.bold(subject.name)}"]
     for outcome in subject.outcomes:
-        head = f"{outcome.status.value}: {outcome.law} ({outcome.case})"
+        head = f"{outcome.status.value}: {outcome.law.rstrip('.')} ({outcome.case})"
         lines += wrapped(head, " " * 9, width, first=f"  {outcome.code}  ")
         for evidence in outcome.evidence:
             lines += _evidence(evidence, width)

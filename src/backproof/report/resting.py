@@ -20,7 +20,7 @@ def rests_on(subject: Judgement) -> Iterator[str]:
     laws = f"{held} law{'' if held == 1 else 's'} held"
     cases = len({o.case for o in subject.outcomes})
     if cases > 1:
-        laws += f" on {cases} sets of inputs"
+        laws += f" on {cases} cases"
     calls = _calls(subject.calls)
     yield f"{laws} in {calls}" if calls else laws
 
@@ -76,11 +76,10 @@ def _set_aside(subject: Judgement) -> str:
 
 
 def _calls(calls: Mapping[str, int]) -> str:
-    """How often forward and backward ran, and how often in float64 besides."""
-    own = {kind: n for kind, n in calls.items() if not kind.endswith(_FLOAT64)}
-    wide = [n for kind, n in calls.items() if kind.endswith(_FLOAT64) and n]
-    if not own:
-        return ""
-    words = " and ".join(f"{number} {kind}" for kind, number in own.items())
-    stage = f", and {' and '.join(map(str, wide))} in float64" if wide else ""
-    return f"{words} calls{stage}"
+    """How often forward and backward ran, the float64 stage included."""
+    total: dict[str, int] = {}
+    for key, number in calls.items():
+        kind = key.removesuffix(_FLOAT64)
+        total[kind] = total.get(kind, 0) + number
+    words = " and ".join(f"{number} {kind}" for kind, number in total.items())
+    return f"{words} calls" if words else ""
