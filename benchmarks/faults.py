@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 
 import torch
-from injection import effect, element, faults, inject, scaled
+from injection import effect, element, faults, inject, precisions, scaled
 from operators import Sample, casts_inside, names, outputs, samples
 from ordinary import NAMED, OPERATORS
 from referees import gradcheck, ours
@@ -123,7 +123,7 @@ def measure_operator(task: tuple[str, str], *, seed: int, beside: bool) -> list[
     if sample is None:
         return []
     function, inputs = sample.function, sample.inputs
-    only = None if dtype == "float64" else [DTYPES[dtype]]
+    only = None if dtype == "float64" else precisions(inputs)
     casts = casts_inside(sample)
     rows = []
     for fault in faults(inputs, _DELTAS[dtype], zlib.crc32(name.encode())):

@@ -83,6 +83,11 @@ def faults(inputs: Sequence[Tensor], deltas: Sequence[float], seed: int) -> list
     return made
 
 
+def precisions(inputs: Sequence[Tensor]) -> list[torch.dtype]:
+    """The floating types of these inputs: all that a kernel of theirs need accept."""
+    return list({t.dtype: None for t in inputs if t.is_floating_point()})
+
+
 def inject(
     function: Callable[..., Any],
     corrupt: Corrupt,

@@ -9,12 +9,14 @@ alarm until somebody shows otherwise.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from injection import inject, nothing, precisions
 from operators import Sample, names, samples
 from referees import CONVICTS, gradcheck, ours
 from running import (
@@ -110,6 +112,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument(
         "--skip-gradcheck", action="store_true", help="backproof.check alone"
     )
+    options.add_argument(
+        "--native",
+        action="store_true",
+        help="each operator refuses other precisions, as a kernel of one type would, "
+        "so that no float64 run can clear it",
+    )
     given = options.parse_args(arguments)
     prepare()
     dtypes = given.dtype or list(_ALL)
@@ -124,6 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         most=min(given.samples, 2) if given.quick else given.samples,
         seed=given.seed,
         beside=not given.skip_gradcheck,
+        native=given.native,
     )
     rows = [
         row
@@ -137,13 +146,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return judge_targets(_targets(rows, dtypes), quick=given.quick)
 
 
-def measure(task: tuple[str, str], *, most: int, seed: int, beside: bool) -> list[Row]:
+def measure(
+    task: tuple[str, str], *, most: int, seed: int, beside: bool, native: bool
+) -> list[Row]:
     """All referees on the samples of one operator in one type."""
     name, dtype = task
-    return [
-        _row(sample, dtype, seed=seed, beside=beside)
-        for sample in samples(name, DTYPES[dtype], most=most)
-    ]
+    found = samples(name, DTYPES[dtype], most=most)
+    if native:
+        found = [
+            dataclasses.replace(
+                s, function=inject(s.function, nothing, precisions(s.inputs))
+            )
+            for s in found
+        ]
+    return [_row(sample, dtype, seed=seed, beside=beside) for sample in found]
 
 
 def _row(sample: Sample, dtype: str, *, seed: int, beside: bool) -> Row:
