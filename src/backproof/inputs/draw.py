@@ -74,16 +74,18 @@ def _value(argument: Argument, random: torch.Generator) -> object:
     spec = argument.spec
     if not isinstance(spec, TensorSpec):
         return spec.value
-    exact = _integers(spec, random) if spec.is_integer else _reals(spec, random)
+    try:
+        exact = _integers(spec, random) if spec.is_integer else _reals(spec, random)
+    except (RuntimeError, TypeError, MemoryError) as error:
+        raise BadInput(f"`{spec}` cannot be made: {_first_line(error)}") from error
     tensor = exact.to(getattr(torch, DTYPES[spec.dtype]))
     _refuse_rounded_out(spec, tensor)
     if spec.device is not None:
         try:
             tensor = tensor.to(spec.device)
         except (RuntimeError, AssertionError, NotImplementedError) as error:
-            first = str(error).strip().split("\n", 1)[0]
             raise BadInput(
-                f"`{spec}`: no device {spec.device!r} here: {first}"
+                f"`{spec}`: no device {spec.device!r} here: {_first_line(error)}"
             ) from error
     return tensor.requires_grad_(spec.needs_gradient)
 
@@ -101,7 +103,8 @@ def _integers(spec: TensorSpec, random: torch.Generator) -> Tensor:
     )
     if smallest > largest:
         raise BadInput(f"`{spec}`: no {DTYPES[spec.dtype]} lies within these bounds")
-    first = min(max(0, smallest), max(smallest, largest - _SPREAD + 1))
+    lowest = 0 if largest >= 0 else largest - _SPREAD + 1
+    first = max(smallest, lowest)
     last = min(largest, first + _SPREAD - 1)
     values = torch.randint(first, last + 1, spec.shape, generator=random)
     return values.sort(dim=-1).values if spec.structure == "sorted" else values
@@ -152,3 +155,7 @@ def _refuse_rounded_out(spec: TensorSpec, tensor: Tensor) -> None:
             f"`{spec}`: {DTYPES[spec.dtype]} is too coarse to hold values within these "
             "bounds; give a wider interval or a finer dtype"
         )
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n", 1)[0] or type(error).__name__

@@ -65,7 +65,7 @@ _NUMBER = r"[-+]?(?:inf|nan|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
 _WORD = r"[A-Za-z_]\w*"
 _SUFFIX = (
     rf"\s*(?:@|[<>]=?|in\s*\(|(?:{'|'.join(STRUCTURES)})\b(?!\s*=))"
-    r"|[a-z]\w*(?!\s*\[)"  # glued on and no structure: named in the error
+    r"|[a-z]\w*\b(?!\s*\[)"  # glued on and no structure: named in the error
 )
 _SHOWN = 60  # columns of a long string that are shown around the place of an error
 
@@ -103,7 +103,7 @@ class TensorSpec:
         device = f"@{self.device}" if self.device else ""
         low = f">{_short(self.low)}" if self.low > -math.inf else ""
         high = f"<{_short(self.high)}" if self.high < math.inf else ""
-        return f"{star}{self.dtype}[{shape}]{device}{low}{high}{self.structure or ''}"
+        return f"{star}{self.dtype}[{shape}]{self.structure or ''}{low}{high}{device}"
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class _Reader:
         for word, value in [("None", None), ("True", True), ("False", False)]:
             if self._take(rf"{word}\b"):
                 return ValueSpec(value)
-        if self.text[start] in "\"'([":
+        if self.text[start : start + 1] in ('"', "'", "(", "["):
             return ValueSpec(self._literal())
         if self._take(rf"(?={_NUMBER}(?![\w.]))") is not None:
             return ValueSpec(self._number())
