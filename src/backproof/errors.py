@@ -1,8 +1,8 @@
 """What backproof raises.
 
-    BackproofError
-    ├── BadInput      (ValueError)      it could not be checked; the command line ends 2
-    └── WrongGradient (AssertionError)  it was checked, and something is wrong
+BackproofError
+├── BadInput      (ValueError)      it could not be checked; the command line ends 2
+└── WrongGradient (AssertionError)  it was checked, and something is wrong
 """
 
 from __future__ import annotations

@@ -69,6 +69,21 @@ class Evidence:
     numbers: Mapping[str, Number] = field(default_factory=dict)
 
 
+def held(words: str, numbers: Mapping[str, Number] | None = None) -> Evidence:
+    """Evidence that a law holds."""
+    return Evidence(holds=True, words=words, numbers=numbers or {})
+
+
+def broken(words: str, numbers: Mapping[str, Number] | None = None) -> Evidence:
+    """Evidence that a law is broken: a title, then lines that explain it."""
+    return Evidence(holds=False, words=words, numbers=numbers or {})
+
+
+def undecided(words: str, numbers: Mapping[str, Number] | None = None) -> Evidence:
+    """A measurement that could not decide, and what would."""
+    return Evidence(holds=None, words=words, numbers=numbers or {})
+
+
 @dataclass(frozen=True)
 class Outcome:
     """One law on one case, with everything that was measured for it."""

@@ -90,7 +90,10 @@ def subject_of(
     Raises:
         BadInput: `target` is none of these, or a module class that needs arguments.
     """
-    module = definition = None
+    module: torch.nn.Module | None = None
+    definition: type[torch.autograd.Function] | None = None
+    function: Callable[..., Any]
+    defined: Any
     if isinstance(target, type) and issubclass(target, torch.nn.Module):
         try:
             target = target()

@@ -13,7 +13,7 @@ from torch import Tensor
 from backproof.battery.base import Base, clean
 from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.battery.vectors import Vector, minus, norm
-from backproof.probe import move, spacing
+from backproof.probe import blocks, move, signed, spacing, stream
 
 _SCALE = 1.37  # not a power of two: every product rounds anew
 
@@ -44,12 +44,16 @@ def _change(scaled: list[Tensor | None], gradient: Vector) -> list[Tensor | None
 
 
 def _last_places(trial: Trial) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(trial.seed + 1)
-    out = []
+    generator = stream(trial.seed, 200)
+    out: list[Tensor] = []
     for point in trial.points:
-        size = point.values.abs()
-        unit = spacing(torch.where(torch.isfinite(size), size, 0.0), point.dtype)
-        draw = torch.rand(unit.shape, generator=generator, dtype=torch.float64)
-        moves = torch.floor(draw * 3) - 1
-        out.append(torch.where(point.values == 0, 0.0, unit * moves))
+        step = torch.empty_like(point.values)
+        for part in blocks(step.numel()):
+            x = point.values[part]
+            size = x.abs().nan_to_num_(0.0, 0.0, 0.0)
+            draw = signed(generator, x.numel())
+            unit = spacing(size, point.dtype).mul_(draw.mul_(1.5).round_())
+            # Zero stays zero: its neighbours are farther below it than any rounding.
+            torch.mul(unit, size.clamp_(max=1).sign_(), out=step[part])
+        out.append(step)
     return out

@@ -9,8 +9,17 @@ import torch
 from torch import Tensor
 
 from backproof.battery.trial import Graph, Refused, Trial
-from backproof.battery.vectors import balanced, random_signs
-from backproof.probe import Precision, coarsest, direction, move, typical
+from backproof.battery.vectors import balanced
+from backproof.probe import (
+    Precision,
+    coarsest,
+    direction,
+    is_finite,
+    move,
+    signs,
+    stream,
+    typical,
+)
 
 _UNDERFLOW_SHIFT = 2.0**-8  # tried once where float16 gradients overflow
 
@@ -54,14 +63,17 @@ def begin(trial: Trial, seed: int) -> Base:
     """
     graph = trial.record()
     precision = coarsest(trial.dtypes)
-    finite = torch.isfinite(graph.values)
-    values = torch.where(finite, graph.values, 0.0)
+    finite = torch.ones(graph.values.shape, dtype=torch.bool)
+    values = graph.values.clone()
+    if not is_finite(values):
+        finite = torch.isfinite(values)
+        values.masked_fill_(~finite, 0.0)
     size = values.abs()
     base = Base(graph, precision, values, finite, size, [], [], 1.0)
-    generator = torch.Generator().manual_seed(seed)
-    signs = random_signs(size.numel(), generator)
+    generator = stream(seed, 100)
+    drawn = signs(generator, size.numel())
     weights = size.clamp(min=0.1 * typical(size))
-    cotangent = balanced(weights, finite, signs, generator, float16=base.float16)
+    cotangent = balanced(weights, finite, drawn, generator, float16=base.float16)
     cotangent = trial.represent(cotangent)
     gradient = trial.pull(graph, cotangent)
     if base.float16 and not all(_is_finite(g) for g in gradient):
@@ -83,7 +95,9 @@ def clean(gradient: Sequence[Tensor | None]) -> list[Tensor | None]:
     ]
 
 
-def forward_is_finite_beside(trial: Trial, base: Base, frozen: list[Tensor | None]) -> bool:
+def forward_is_finite_beside(
+    trial: Trial, base: Base, frozen: list[Tensor | None]
+) -> bool:
     """Whether forward stays finite on both sides of the elements in `frozen`.
 
     If so, a gradient that is not finite there is backward's own doing; if not, x lies
@@ -91,7 +105,7 @@ def forward_is_finite_beside(trial: Trial, base: Base, frozen: list[Tensor | Non
     """
     if not bool(base.finite.all()):
         return False
-    generator = torch.Generator().manual_seed(0)
+    generator = stream(0)
     steps = [
         None
         if mask is None
@@ -108,9 +122,4 @@ def forward_is_finite_beside(trial: Trial, base: Base, frozen: list[Tensor | Non
 
 
 def _is_finite(gradient: Tensor | None) -> bool:
-    # A sum is finite only if its terms are; overflow of finite terms costs a second look.
-    return (
-        gradient is None
-        or bool(torch.isfinite(gradient.sum()))
-        or bool(torch.isfinite(gradient).all())
-    )
+    return gradient is None or is_finite(gradient)

@@ -103,5 +103,9 @@ def _by_input(
 
 
 def _flat(gradient: Tensor) -> Tensor:
-    real = torch.view_as_real(gradient.resolve_conj()) if gradient.is_complex() else gradient
+    real = (
+        torch.view_as_real(gradient.resolve_conj())
+        if gradient.is_complex()
+        else gradient
+    )
     return real.detach().reshape(-1).to("cpu", torch.float64)

@@ -13,12 +13,11 @@ from torch import Tensor
 from backproof.battery.base import Base
 from backproof.battery.float64_stage import departure, wide_inquiry
 from backproof.battery.inquiry import Conclusion, Inquiry, Kind
+from backproof.battery.look import Comparison
 from backproof.battery.raw_backward import RawReturn, raw_backward
 from backproof.battery.trial import BackwardRaised, Trial
 from backproof.battery.vectors import Vector, balanced, norm, overlap
-from backproof.probe import PRECISIONS
-
-
+from backproof.probe import PRECISIONS, stream
 
 Measured = TypeVar("Measured")
 
@@ -119,13 +118,12 @@ class Examination:
             first, second = looks[0].cotangents
             return first, second
         base = self.base
-        generator = torch.Generator().manual_seed(self.seed + 3)
         weights = base.values.abs().clamp(min=1e-3)
         one_sign = balanced(
             weights,
             base.finite,
             torch.ones_like(weights),
-            generator,
+            stream(self.seed, 300),
             float16=base.float16,
         )
         return base.cotangent, self.trial.represent(one_sign * base.shift)
@@ -191,8 +189,8 @@ def _within_coarser_type(conclusion: Conclusion, inquiry: Inquiry) -> bool:
         abs(c.error) / max(c.size, c.null, 1e-300)
         for c in (*conclusion.look.comparisons, *_alone(conclusion))
     ]
-    return max(sizes) <= 4 * min(coarser)
+    return bool(max(sizes) <= 4 * min(coarser))
 
 
-def _alone(conclusion: Conclusion) -> list:
+def _alone(conclusion: Conclusion) -> list[Comparison]:
     return [view.comparison for view in conclusion.inputs.values()]

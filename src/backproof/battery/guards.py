@@ -19,13 +19,14 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 import torch
+from numpy.random import Generator
 from torch import Tensor
 
 from backproof.battery.look import Comparison, Look, OutsideDomain, Sight
 from backproof.battery.split import bends
 from backproof.battery.trial import Refused, Trial
 from backproof.battery.vectors import Vector
-from backproof.probe import spacing, typical
+from backproof.probe import spacing, stream, typical
 
 if TYPE_CHECKING:
     from backproof.battery.inquiry import Inquiry
@@ -59,7 +60,11 @@ def guard(inquiry: Inquiry, look: Look) -> Guarded:
     if not look.precision.decades:
         return _guard_direction(inquiry, look)
     scale = _guard_scale(inquiry, look)
-    return scale if scale.kind is not Ruling.WRONG else _guard_direction(inquiry, scale.look)
+    return (
+        scale
+        if scale.kind is not Ruling.WRONG
+        else _guard_direction(inquiry, scale.look)
+    )
 
 
 # ------------------------------------------------------------------------- aliasing
@@ -141,10 +146,14 @@ def _guard_direction(inquiry: Inquiry, look: Look) -> Guarded:
     gap = bends(inquiry.observer, look, error, look.response.smooth)
     if gap is None:
         return Guarded(Ruling.WRONG, look)
-    words = "its derivative is not linear in the direction, so there is no gradient here"
+    words = (
+        "its derivative is not linear in the direction, so there is no gradient here"
+    )
     if not look.precision.decades:
         return Guarded(Ruling.UNDECIDED, look, words + "; give inputs without ties")
-    size = max(c.excess * c.relative_step / max(c.size, c.null, 1e-300) for c in rejecting)
+    size = max(
+        c.excess * c.relative_step / max(c.size, c.null, 1e-300) for c in rejecting
+    )
     resolutions = _beside(inquiry, size)
     if resolutions == "wrong":
         return Guarded(Ruling.WRONG, look)
@@ -181,7 +190,7 @@ def _inquire_beside(
     from backproof.errors import BadInput
 
     trial = inquiry.trial
-    generator = torch.Generator().manual_seed(inquiry.seed + 1)
+    generator = stream(inquiry.seed, 900)
     points = [
         _moved(p.values, generator, flip, move_zeros=move_zeros, frozen=frozen)
         for p, frozen in zip(trial.points, inquiry.base.frozen, strict=True)
@@ -206,7 +215,7 @@ def _inquire_beside(
 
 def _moved(
     x: Tensor,
-    generator: torch.Generator,
+    generator: Generator,
     flip: float,
     *,
     move_zeros: bool,
@@ -217,8 +226,8 @@ def _moved(
     if not n:
         return x
     size = torch.where(torch.isfinite(x), x.abs(), 0.0)
-    order = torch.randperm(n, generator=generator).double()
-    shift = torch.rand(1, generator=generator, dtype=torch.float64)
+    order = torch.from_numpy(generator.permutation(n)).double()
+    shift = generator.random()
     level = flip * ((2 * order + shift) / n - 1)
     if float(size.max()) <= 1:
         level = (level - 1) / 2  # towards zero, so that [0, 1] and [-1, 1] are not left

@@ -159,9 +159,7 @@ class Inquiry:
                 first,
             )
         self.observer.scatter = scatter
-        response = self.observer.respond(
-            first.ladders, first.precision, first.factor
-        )
+        response = self.observer.respond(first.ladders, first.precision, first.factor)
         first.response = response
         first.comparisons = self.observer.compare(
             first.ladders, response, first.cotangents, first.gradients
@@ -221,7 +219,9 @@ class Inquiry:
             pairs = ((a, b) for i, a in enumerate(wrong) for b in wrong[i + 1 :])
             if any(agree(a, b) for a, b in pairs):
                 return self._suspect(wrong[0])
-            return self._undecided(first, "two step sizes reject, and disagree on by how much")
+            return self._undecided(
+                first, "two step sizes reject, and disagree on by how much"
+            )
         passes = [k for k in looks if k.sight is Sight.PASS]
         refuted = all(any(refutes(p, w) for p in looks if p is not w) for w in wrong)
         if len(passes) >= 2 and refuted:
@@ -284,7 +284,9 @@ class Inquiry:
     def _staircase(self, look: Look) -> Conclusion:
         silent = all(
             g is None or not bool(g.any()) for g in self.base.gradient
-        ) and not any(bool(g.any()) for gs in look.gradients for g in gs if g is not None)
+        ) and not any(
+            bool(g.any()) for gs in look.gradients for g in gs if g is not None
+        )
         if silent:
             words = "forward is piecewise constant, and backward is zero"
             return self._conclude(Kind.RIGHT, look, words=words)
@@ -299,7 +301,9 @@ class Inquiry:
                 return self._conclude(Kind.WRONG, look, kinks=kinks)
             if kinks.decides:
                 return self._conclude(Kind.RIGHT, look, kinks=kinks)
-        share = float(look.response.aside.sum()) / max(1, int(look.response.moves.sum()))
+        share = float(look.response.aside.sum()) / max(
+            1, int(look.response.moves.sum())
+        )
         words = (
             f"forward is not smooth at these inputs: {share:.0%} of the outputs that move "
             "kink, jump or are noise at every step size tried; give inputs away from its "
@@ -327,7 +331,9 @@ class Inquiry:
 
     def _elements(self) -> str:
         count = sum(p.values.numel() for p in self.trial.points)
-        names = {str(i.original.dtype).removeprefix("torch.") for i in self.trial.inputs}
+        names = {
+            str(i.original.dtype).removeprefix("torch.") for i in self.trial.inputs
+        }
         return f"{count} {'/'.join(sorted(names))} elements"
 
     # -------------------------------------------------------------------- helpers
@@ -388,7 +394,9 @@ def agree(a: Look, b: Look) -> bool:
     for x, y in zip(a.comparisons, b.comparisons, strict=True):
         if not (x.rejects and y.rejects) or x.error * y.error <= 0:
             continue
-        low, high = sorted((abs(x.error) / x.relative_step, abs(y.error) / y.relative_step))
+        low, high = sorted(
+            (abs(x.error) / x.relative_step, abs(y.error) / y.relative_step)
+        )
         slack = x.bar / x.relative_step + y.bar / y.relative_step
         if high - slack <= 3 * low:
             return True
@@ -405,5 +413,3 @@ def refutes(clear: Look, accuser: Look) -> bool:
 
 def _finite(values: Tensor) -> Tensor:
     return torch.where(torch.isfinite(values), values, 0.0)
-
-

@@ -17,8 +17,8 @@ from torch import Tensor
 from backproof.battery.look import Comparison, Look, Observer, OutsideDomain
 from backproof.battery.split import bends
 from backproof.battery.trial import Refused
-from backproof.battery.vectors import balanced, random_signs
-from backproof.probe import Ladder, direction, typical
+from backproof.battery.vectors import balanced
+from backproof.probe import Ladder, direction, signs, stream, typical
 from backproof.probe.ladder import forms
 
 _SLACK = 1.2  # on the gap between the one-sided derivatives, as for smooth outputs
@@ -86,10 +86,11 @@ def _along_level(
 ) -> tuple[Comparison | None, Tensor]:
     """The comparison on the level line, and which kinked outputs are smooth on it."""
     p, nothing = look.precision, torch.zeros_like(kinked)
-    generator = torch.Generator().manual_seed(0)
-    steps = [
-        direction(point, p, generator, factor=factor, frozen=frozen, level=True)
-        for point, frozen in zip(observer.trial.points, observer.base.frozen, strict=True)
+    steps: list[Tensor | None] = [
+        direction(point, p, stream(0), factor=factor, frozen=frozen, level=True)
+        for point, frozen in zip(
+            observer.trial.points, observer.base.frozen, strict=True
+        )
     ]
     try:
         ladders = observer.climb([[steps]], p)
@@ -111,7 +112,7 @@ def _between_sides(
     cotangent = _cotangent(observer, look, outputs)
     gradient = observer.gradient(cotangent)
     side = observer.compare([ladder], look.response, [cotangent], [gradient])[0]
-    half_gap = (forms(ladder.ratio).kink @ ladder.even).abs()
+    half_gap = (forms(ladder.ratio).kink.weights @ ladder.moved).abs()
     gap = float(half_gap @ cotangent.abs())
     return side, abs(side.error) > side.bar + _SLACK * gap
 
@@ -137,13 +138,15 @@ def _confirmed(
 
 
 def _cotangent(observer: Observer, look: Look, outputs: Tensor) -> Tensor:
-    generator = torch.Generator().manual_seed(observer.seed * 1000 + 700)
-    signs = random_signs(outputs.numel(), generator)
+    generator = stream(observer.seed, 700)
+    drawn = signs(generator, outputs.numel())
     weights = observer.base.values.abs().clamp(min=1e-3 * typical(observer.base.values))
-    chosen = balanced(weights, outputs, signs, generator, float16=observer.base.float16)
+    chosen = balanced(weights, outputs, drawn, generator, float16=observer.base.float16)
     return observer.trial.represent(chosen * observer.base.shift)
 
 
 def _same(a: Comparison, b: Comparison) -> bool:
-    ratio = (a.error / a.relative_step) / (b.error / b.relative_step) if b.error else 0.0
+    ratio = (
+        (a.error / a.relative_step) / (b.error / b.relative_step) if b.error else 0.0
+    )
     return b.rejects and 1 / 3 <= ratio <= 3

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from backproof.battery.examination import Examination
 from backproof.battery.trial import BackwardRaised
-from backproof.records import Evidence, Outcome, Status
+from backproof.records import Evidence, Outcome, Status, broken, undecided
 
 Measure = Callable[[Examination], Iterator[Evidence]]
 
@@ -45,7 +45,7 @@ class Law:
             evidence = tuple(self.measure(examination))
         except NotApplicable as reason:
             return self._outcome(
-                examination, Status.NOT_APPLICABLE, Evidence(None, str(reason))
+                examination, Status.NOT_APPLICABLE, undecided(str(reason))
             )
         except BackwardRaised as error:
             return self._outcome(examination, Status.CRASHED, crash(error))
@@ -79,10 +79,11 @@ def fold(evidence: tuple[Evidence, ...]) -> Status:
 
 def crash(error: BackwardRaised) -> Evidence:
     """The words for a backward that raised."""
+    return broken(f"backward raises where a normal op would not\n{raised(error)}")
+
+
+def raised(error: BackwardRaised) -> str:
+    """What the user's backward raised, in a line."""
     cause = error.__cause__ or error
-    first = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-    return Evidence(
-        False,
-        f"backward raises where a normal op would not\n{type(cause).__name__}: {first}",
-        {"exception": type(cause).__name__},
-    )
+    first = (str(cause).strip() or "without a message").splitlines()[0]
+    return f"{type(cause).__name__}: {first}"

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from backproof.battery.base import Base, clean
 from backproof.battery.trial import Trial
-from backproof.battery.vectors import Vector, balanced, inner, overlap
+from backproof.battery.vectors import Vector, along, balanced
 from backproof.probe import (
     Estimate,
     Ladder,
@@ -29,6 +29,7 @@ from backproof.probe import (
     direction,
     respond,
     slopes,
+    stream,
 )
 
 _AVERAGED = 2**16  # elements above which a 16-bit tensor averages enough by itself
@@ -154,7 +155,9 @@ class Look:
         if bad:
             if not bool(response.reach[response.smooth].any()):
                 return Sight.STILL
-            unclear = response.not_smooth or (self.jagged and self.precision.eps > _COARSE)
+            unclear = response.not_smooth or (
+                self.jagged and self.precision.eps > _COARSE
+            )
             kinks = all(abs(c.error) <= 1.5 * abs(c.kink) + c.bar for c in bad)
             return Sight.NOT_SMOOTH if unclear or kinks else Sight.WRONG
         if response.not_smooth:
@@ -275,12 +278,11 @@ class Observer:
         number: int,
         signs: Sequence[Tensor | None] | None,
     ) -> list[Tensor | None]:
-        generator = torch.Generator().manual_seed(self.seed * 1000 + number)
         return [
             direction(
                 point,
                 precision,
-                generator,
+                stream(self.seed, number, k),
                 factor=factor,
                 signs_of=None if signs is None else signs[k],
                 frozen=self.base.frozen[k],
@@ -295,17 +297,17 @@ class Observer:
                 return self._first
             return [torch.where(smooth, u, 0.0) for u in self._first]
         base, trial = self.base, self.trial
-        generator = torch.Generator().manual_seed(self.seed * 1000 + 500)
         weights = response.weights()
-        drawn = base.cotangent.sign()
-        signs = torch.where(drawn != 0, drawn, 1.0)
-        self._first = [
-            trial.represent(
-                base.shift
-                * balanced(weights, smooth, sign, generator, float16=base.float16)
-            )
-            for sign in (signs, torch.ones_like(signs))
-        ]
+        signed = torch.copysign(weights, base.cotangent)
+        drawn = balanced(
+            weights,
+            smooth,
+            signed.sign_(),
+            stream(self.seed, 500),
+            float16=base.float16,
+        )
+        first = trial.represent(drawn.mul_(base.shift))
+        self._first = [first, first.abs()]
         return self._first
 
     def gradient(self, cotangent: Tensor) -> list[Tensor | None]:
@@ -326,12 +328,11 @@ class Observer:
         self, ladder: Ladder, response: Response, slope: Slope, gradient: Vector
     ) -> Comparison:
         p, steps = response.precision, ladder.steps
-        value, size = inner(gradient, steps), overlap(gradient, steps)
+        value, size = along(gradient, steps)
         bar = p.bias * p.eps * (abs(value) + size)
         if self.backward_noise is not None:
-            independent = overlap(self.backward_noise, steps)
-            coherent = abs(inner(self.backward_noise, steps))
-            bar += max(p.z / 2 * independent, 2 * coherent)
+            coherent, independent = along(self.backward_noise, steps)
+            bar += max(p.z / 2 * independent, 2 * abs(coherent))
         return Comparison(
             claim=Estimate(value, bar),
             truth=slope.estimate,

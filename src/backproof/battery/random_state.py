@@ -44,6 +44,6 @@ def restart(seed: int) -> None:
 
 def _generators() -> list[torch.Generator]:
     generators = [torch.default_generator]
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         generators += list(torch.cuda.default_generators)
     return generators

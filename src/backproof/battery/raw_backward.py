@@ -37,8 +37,11 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
         BackwardRaised: the user's backward raises.
     """
     node = graph.tensors[0].grad_fn
-    definition = getattr(type(node), "_forward_cls", None)
-    if definition is None or definition is not _applied(trial.subject):
+    definition: Any = _applied(trial.subject)
+    if (
+        definition is None
+        or getattr(type(node), "_forward_cls", None) is not definition
+    ):
         return None
     if any(t.grad_fn is not node for t in graph.tensors):
         return None

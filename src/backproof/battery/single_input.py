@@ -14,7 +14,7 @@ from torch import Tensor
 
 from backproof.battery.look import Comparison, Look, Observer, OutsideDomain
 from backproof.battery.trial import Refused
-from backproof.probe import direction
+from backproof.probe import direction, stream
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,7 @@ def alone(observer: Observer, look: Look, which: Sequence[int]) -> InputView | N
     limited = seen[rejecting[0]].truth.truncation > seen[rejecting[0]].truth.noise
     factor = look.factor * (p.shorter if limited else p.longer)
     again = _compare(observer, look, which, factor)
-    confirmed = again is not None and any(
-        _same(seen[k], again[k]) for k in rejecting
-    )
+    confirmed = again is not None and any(_same(seen[k], again[k]) for k in rejecting)
     return InputView(seen[rejecting[0]], confirmed)
 
 
@@ -71,12 +69,11 @@ def _compare(
         if k not in which:
             steps.append(None)
             continue
-        generator = torch.Generator().manual_seed(observer.seed * 1000 + 600 + k)
         steps.append(
             direction(
                 point,
                 p,
-                generator,
+                stream(observer.seed, 600, k),
                 factor=factor,
                 signs_of=look.gradients[0][k],
                 frozen=observer.base.frozen[k],

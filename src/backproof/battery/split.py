@@ -13,13 +13,15 @@ from torch import Tensor
 
 from backproof.battery.look import Look, Observer
 from backproof.battery.trial import Refused
-from backproof.probe import move
+from backproof.probe import move, signed, stream
 
 _TRIES = 4
 _EXPLAINS = 0.1  # a gap of this share of the error could be its cause
 
 
-def bends(observer: Observer, look: Look, error: float, outputs: Tensor) -> float | None:
+def bends(
+    observer: Observer, look: Look, error: float, outputs: Tensor
+) -> float | None:
     """The first gap, per smallest step, that could explain `error`; None if there is none.
 
     Costs 4 forward calls a try, up to 4 tries.
@@ -31,7 +33,7 @@ def bends(observer: Observer, look: Look, error: float, outputs: Tensor) -> floa
         outputs: which ones count, boolean (num_outputs,).
     """
     p, noise = look.precision, look.response.noise
-    generator = torch.Generator().manual_seed(17)
+    generator = stream(observer.seed, 800)
     for n in range(_TRIES):
         ladder = look.ladders[n % len(look.ladders)]
         if ladder.count > 1:
@@ -42,14 +44,14 @@ def bends(observer: Observer, look: Look, error: float, outputs: Tensor) -> floa
                 halves[0].append(None)
                 halves[1].append(None)
                 continue
-            draw = torch.rand(step.shape, generator=generator, dtype=torch.float64)
-            halves[0].append(torch.where(draw < 0.5, step, 0.0))
-            halves[1].append(torch.where(draw < 0.5, 0.0, step))
+            mine = signed(generator, step.numel()) < 0
+            halves[0].append(torch.where(mine, step, 0.0))
+            halves[1].append(torch.where(mine, 0.0, step))
         try:
             one, other = (_odd(observer, half, p.top) for half in halves)
         except Refused:
             continue
-        whole = ladder.odd[-1]
+        whole = (ladder.moved[-2] - ladder.moved[-1]) / 2
         gap = torch.nan_to_num((whole - one - other).abs(), 0.0, 0.0, 0.0)
         big = torch.maximum(whole.abs(), torch.maximum(one.abs(), other.abs()))
         seen = outputs & (gap > p.rough_z * noise) & (gap > p.rough * big)

@@ -9,11 +9,12 @@ large to be hidden in the rounding of the outputs.
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from backproof.battery.look import Look, Observer
 from backproof.battery.trial import Refused
-from backproof.battery.vectors import inner
-from backproof.probe import move, spacing
+from backproof.battery.vectors import Vector, inner
+from backproof.probe import move, real_dtype, spacing
 
 _STILL = 0.8  # share of the outputs that a staircase leaves where they are
 _PLACES = 4  # units in the last place that inputs move by
@@ -28,8 +29,10 @@ def is_staircase(observer: Observer, look: Look, only: int | None = None) -> boo
         only: the index of one input to move alone.
     """
     trial = observer.trial
-    steps = []
-    for k, (point, along) in enumerate(zip(trial.points, look.ladders[0].steps, strict=True)):
+    steps: list[Tensor | None] = []
+    for k, (point, along) in enumerate(
+        zip(trial.points, look.ladders[0].steps, strict=True)
+    ):
         if along is None or (only is not None and k != only):
             steps.append(None)
             continue
@@ -40,7 +43,9 @@ def is_staircase(observer: Observer, look: Look, only: int | None = None) -> boo
         steps.append(torch.where(along == 0, 0.0, unit * along.sign()))
     values = observer.base.values
     try:
-        moved = [trial.forward(move(trial.points, steps, m)) - values for m in (1.0, -1.0)]
+        moved = [
+            trial.forward(move(trial.points, steps, m)) - values for m in (1.0, -1.0)
+        ]
     except Refused:
         return False
     # Of the outputs that a longer step moved; the others may not depend on x at all.
@@ -54,7 +59,7 @@ def is_staircase(observer: Observer, look: Look, only: int | None = None) -> boo
     return _claim_would_show(observer, look, steps)
 
 
-def _claim_would_show(observer: Observer, look: Look, steps: list) -> bool:
+def _claim_would_show(observer: Observer, look: Look, steps: Vector) -> bool:
     """Whether such a claim, were it true, would move the outputs by what they can show."""
     trial = observer.trial
     for cotangent, gradient in zip(look.cotangents, look.gradients, strict=True):
@@ -62,13 +67,9 @@ def _claim_would_show(observer: Observer, look: Look, steps: list) -> bool:
         hidden = 0.0
         for output in trial.outputs:
             part = observer.base.values[output.part].abs()
-            grain = spacing(part, _real(output.dtype)) / 2
+            grain = spacing(part, real_dtype(output.dtype)) / 2
             hidden += float(cotangent[output.part].abs() @ grain)
         if claim > hidden:
             return True
     claims = [g for gs in look.gradients for g in gs if g is not None]
     return not any(bool(g.any()) for g in claims)
-
-
-def _real(dtype: torch.dtype) -> torch.dtype:
-    return dtype.to_real() if dtype.is_complex else dtype

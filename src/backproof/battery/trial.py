@@ -146,12 +146,12 @@ class Trial:
             except Exception as error:
                 raise Refused(str(error)) from error
         by_name = dict(found)
-        now = [by_name.get(o.name) for o in self.outputs]
-        if any(
-            not isinstance(t, Tensor) or t.shape != o.shape
-            for t, o in zip(now, self.outputs, strict=True)
-        ):
-            raise Refused("its outputs have another structure here")
+        now: list[Tensor] = []
+        for output in self.outputs:
+            tensor = by_name.get(output.name)
+            if not isinstance(tensor, Tensor) or tensor.shape != output.shape:
+                raise Refused(f"`{output.name}` has another form here")
+            now.append(tensor)
         return _flat(now)
 
     def record(self, values: Sequence[Tensor] | None = None) -> Graph:
@@ -184,7 +184,9 @@ class Trial:
         """
         return self._pull(graph, range(len(self.outputs)), cotangent)
 
-    def pull_one(self, graph: Graph, which: int, cotangent: Tensor) -> list[Tensor | None]:
+    def pull_one(
+        self, graph: Graph, which: int, cotangent: Tensor
+    ) -> list[Tensor | None]:
         """The same through output `which` alone; the others get no cotangent at all."""
         return self._pull(graph, [which], cotangent)
 
@@ -212,7 +214,9 @@ class Trial:
             ones[output.part] = max(1.0, ratio)
         return ones
 
-    def arguments(self, tensors: Sequence[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def arguments(
+        self, tensors: Sequence[Tensor]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The call's arguments, with `tensors` as the differentiable inputs."""
         positional, keywords, _ = self._arguments(tensors)
         return positional, keywords
@@ -267,7 +271,11 @@ class Trial:
         given = len(new) - len(self._parameters)
         whole = (self.case.arguments, dict(self.case.keywords))
         positional, keywords = tree.rebuild(whole, iter(new[:given]))
-        return positional, keywords, dict(zip(self._parameters, new[given:], strict=True))
+        return (
+            positional,
+            keywords,
+            dict(zip(self._parameters, new[given:], strict=True)),
+        )
 
     def _call(self, tensors: Sequence[Tensor]) -> list[tuple[str, Any]]:
         positional, keywords, parameters = self._arguments(tensors)
@@ -364,7 +372,7 @@ def twin(tensor: Tensor) -> Tensor:
     if source.is_conj():
         return twin(source.conj()).conj()
     if source.is_neg():
-        return twin(torch._neg_view(source))._neg_view()  # type: ignore[operator]
+        return twin(torch._neg_view(source))._neg_view()
     if source.is_contiguous() and source.storage_offset() == 0:
         return source.clone()
     extent = 1 + sum(
@@ -387,7 +395,9 @@ def _named_leaves(subject: Subject, case: Case) -> tuple[list[str], list[Any]]:
     for name, argument in _named_arguments(subject, case):
         found += tree.leaves(argument, name)
     if subject.module is not None:
-        found += [(n, p) for n, p in subject.module.named_parameters() if p.requires_grad]
+        found += [
+            (n, p) for n, p in subject.module.named_parameters() if p.requires_grad
+        ]
     return [n for n, _ in found], [v for _, v in found]
 
 
@@ -409,7 +419,11 @@ def _input(name: str, leaf: Tensor, domain: Domain) -> Input:
     dtype = real_dtype(original.dtype)
     if dtype not in PRECISIONS or original.layout is not torch.strided:
         return Input(name, original, Point(torch.empty(0), dtype, (), domain))
-    real = torch.view_as_real(original.resolve_conj()) if original.is_complex() else original
+    real = (
+        torch.view_as_real(original.resolve_conj())
+        if original.is_complex()
+        else original
+    )
     values = real.to("cpu", torch.float64, copy=True).contiguous()
     return Input(
         name, original, Point(values.reshape(-1), dtype, tuple(values.shape), domain)
@@ -504,7 +518,9 @@ def _forward_raised(subject: Subject, error: Exception) -> str:
     )
 
 
-def _no_graph(subject: Subject, found: list[tuple[str, Any]], detached: list[str]) -> str:
+def _no_graph(
+    subject: Subject, found: list[tuple[str, Any]], detached: list[str]
+) -> str:
     if not detached:
         kinds = ", ".join(f"`{n}` {_kind(v)}" for n, v in found) or "nothing"
         return (

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Generator, Tensor
+from numpy.random import Generator
+from torch import Tensor
 
-from backproof.probe import typical
+from backproof.probe import blocks, signed, spread, typical
 
 Vector = Sequence[Tensor | None]
 """One float64 (n_i,) an input; None where it stays put or has no gradient."""
@@ -26,37 +27,37 @@ def balanced(
 
     Shapes: all (num_outputs,); float64, `mask` boolean.
     """
-    middle = typical(weights[mask])
+    middle = typical(weights, mask)
     widest = _WIDEST_FLOAT16 if float16 else _WIDEST
-    share = (middle / weights.clamp(min=1e-300)).clamp_(1 / widest, widest)
-    draw = torch.rand(weights.shape, generator=generator, dtype=torch.float64)
-    entry = share.mul_(draw.mul_(0.8).add_(0.6)).mul_(signs)
-    return entry.masked_fill_(~mask, 0.0)
-
-
-def random_signs(size: int, generator: Generator) -> Tensor:
-    """+1 or -1, float64 (size,)."""
-    draw = torch.rand(size, generator=generator, dtype=torch.float64)
-    return torch.where(draw < 0.5, -1.0, 1.0).to(torch.float64)
+    entries = torch.empty_like(weights)
+    for part in blocks(weights.numel()):
+        share = torch.reciprocal(weights[part].clamp(min=1e-300)).mul_(middle)
+        share.clamp_(1 / widest, widest).mul_(signs[part])
+        torch.mul(share, spread(signed(generator, share.numel())), out=entries[part])
+    return entries if bool(mask.all()) else entries.masked_fill_(~mask, 0.0)
 
 
 def inner(a: Vector, b: Vector) -> float:
     """Sum of products over all inputs."""
-    return sum(
-        float(x @ y)
-        for x, y in zip(a, b, strict=True)
-        if x is not None and y is not None
-    )
+    return along(a, b)[0]
 
 
 def overlap(a: Vector, b: Vector) -> float:
     """Euclidean norm of the elementwise product: the size of `inner` without luck."""
-    total = 0.0
+    return along(a, b)[1]
+
+
+def along(a: Vector, b: Vector) -> tuple[float, float]:
+    """`inner` and `overlap` in one pass."""
+    total = square = 0.0
     for x, y in zip(a, b, strict=True):
-        if x is not None and y is not None:
-            product = x * y
-            total += float(product @ product)
-    return math.sqrt(total)
+        if x is None or y is None:
+            continue
+        for part in blocks(x.numel()):
+            product = x[part] * y[part]
+            total += float(product.sum())
+            square += float(product @ product)
+    return total, math.sqrt(square)
 
 
 def norm(a: Vector) -> float:
@@ -71,5 +72,5 @@ def minus(a: Vector, b: Vector) -> list[Tensor | None]:
         if x is None or y is None:
             out.append(x if y is None else -y)
         else:
-            out.append(torch.nan_to_num(x - y, nan=0.0, posinf=0.0, neginf=0.0))
+            out.append((x - y).nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0))
     return out

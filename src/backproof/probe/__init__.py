@@ -10,11 +10,13 @@ This folder imports neither autograd nor anything else of backproof: whoever is 
 shares no code with the judge.
 """
 
+from backproof.probe.block import blocks
+from backproof.probe.chance import signed, signs, spread, stream
 from backproof.probe.derivative import Slope, slopes
 from backproof.probe.domain import ANYWHERE, Domain
 from backproof.probe.estimate import Estimate
 from backproof.probe.ladder import Evaluate, Ladder, climb, move
-from backproof.probe.line import Point, direction, typical
+from backproof.probe.line import Point, direction, is_finite, typical
 from backproof.probe.precision import (
     PRECISIONS,
     Precision,
@@ -36,14 +38,20 @@ __all__ = [
     "Precision",
     "Response",
     "Slope",
+    "blocks",
     "climb",
     "coarsest",
     "direction",
+    "is_finite",
     "move",
     "nearest",
     "real_dtype",
     "respond",
+    "signed",
+    "signs",
     "slopes",
     "spacing",
+    "spread",
+    "stream",
     "typical",
 ]

@@ -23,8 +23,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from backproof.probe.block import blocks
 from backproof.probe.estimate import Estimate
-from backproof.probe.ladder import Ladder, even_gain, forms, odd_gain
+from backproof.probe.ladder import Form, Ladder, forms
 from backproof.probe.precision import Precision
 from backproof.probe.response import Response
 
@@ -55,65 +56,64 @@ def slopes(
     ladders: Sequence[Ladder], response: Response, cotangents: Sequence[Tensor]
 ) -> list[list[Slope]]:
     """The slope along each ladder for each cotangent, float64 (num_outputs,)."""
-    stack = torch.stack(list(cotangents))
-    contracted = [(l.odd @ stack.T, l.even @ stack.T) for l in ladders]  # noqa: E741
+    stack = torch.stack(list(cotangents), 1)
+    contracted = [(ladder.moved @ stack).T for ladder in ladders]
     independent = [_independent(u, response) for u in cotangents]
     common = [
-        _common([(o[:, j], e[:, j]) for o, e in contracted], ladders)
+        _common([values[j] for values in contracted], ladders)
         for j in range(len(cotangents))
     ]
     return [
         [
             _slope(
                 ladder,
-                odd[:, j].tolist(),
-                even[:, j].tolist(),
+                values[j],
                 response.precision,
                 math.hypot(independent[j][0], common[j]),
                 independent[j][1] * response.relative_step * ladder.count,
             )
             for j in range(len(cotangents))
         ]
-        for ladder, (odd, even) in zip(ladders, contracted, strict=True)
+        for ladder, values in zip(ladders, contracted, strict=True)
     ]
 
 
 def _independent(cotangent: Tensor, response: Response) -> tuple[float, float]:
     """(noise of the contraction from independent outputs, its natural size)."""
-    square = cotangent.square()
-    size = float(square @ response.scale.square())
+    size = noise = 0.0
+    for part in blocks(cotangent.numel()):
+        square = cotangent[part].square()
+        size += float(square @ response.scale[part].square())
+        noise += float(square @ response.variance[part])
     prior = (response.precision.prior * response.precision.eps) ** 2 * size
-    return math.sqrt(prior + float(square @ response.variance)), math.sqrt(size)
+    return math.sqrt(prior + noise), math.sqrt(size)
 
 
-def _common(
-    contracted: Sequence[tuple[Tensor, Tensor]], ladders: Sequence[Ladder]
-) -> float:
+def _common(contracted: Sequence[Tensor], ladders: Sequence[Ladder]) -> float:
     """Noise of one evaluation, as the contrasts of the contracted values show it."""
-    shape = forms(ladders[0].ratio)
     total = 0.0
-    for (odd, even), ladder in zip(contracted, ladders, strict=True):
-        n = ladder.count
-        total += (float(shape.odd @ odd) / odd_gain(shape.odd, n)) ** 2
-        total += (float(shape.even @ even) / even_gain(shape.even, n)) ** 2
+    for values, ladder in zip(contracted, ladders, strict=True):
+        for contrast in (forms(ladder.ratio).odd, forms(ladder.ratio).even):
+            total += (_apply(contrast, values) / contrast.gain(ladder.count)) ** 2
     return math.sqrt(total / (2 * len(ladders)))
+
+
+def _apply(form: Form, values: Tensor) -> float:
+    return float(form.weights @ values)
 
 
 def _slope(
     ladder: Ladder,
-    odd: list[float],
-    even: list[float],
+    values: Tensor,
     precision: Precision,
     noise: float,
     natural: float,
 ) -> Slope:
     shape, n, r = forms(ladder.ratio), ladder.count, float(ladder.ratio)
-
-    def apply(form: Tensor, values: list[float]) -> float:
-        return sum(w * v for w, v in zip(form.tolist(), values, strict=True))
-
-    d1, d2, d3 = (apply(f, odd) for f in (shape.first, shape.second, shape.third))
-    near, far, best = (apply(f, odd) for f in (shape.near, shape.far, shape.best))
+    quotients = (shape.first, shape.second, shape.third)
+    d1, d2, d3 = (_apply(form, values) for form in quotients)
+    richardson = (shape.near, shape.far, shape.best)
+    near, far, best = (_apply(form, values) for form in richardson)
     candidates = (
         (d1, shape.first, abs(d1 - d2)),
         (d2, shape.second, max(abs(d2 - d3), abs(d2 - near))),
@@ -123,13 +123,13 @@ def _slope(
         (best, shape.best, abs(near - far)),
     )
     bars = [
-        (value, precision.z * odd_gain(form, n) * noise, precision.kappa * truncation)
+        (value, precision.z * form.gain(n) * noise, precision.kappa * truncation)
         for value, form, truncation in candidates
     ]
     value, from_noise, from_step = min(bars, key=lambda bar: bar[1] + bar[2])
     return Slope(
         Estimate(value, from_noise + from_step, from_noise, from_step),
-        kink=apply(shape.kink, even),
-        kink_error=precision.z * even_gain(shape.kink, n) * noise,
+        kink=_apply(shape.kink, values),
+        kink_error=precision.z * shape.kink.gain(n) * noise,
         natural=natural,
     )

@@ -1,9 +1,10 @@
-"""Forward values along a line: odd and even parts at three rungs.
+"""Forward values along a line, at three rungs to both sides.
 
-    O_m = (y(x + m d) - y(x - m d)) / 2        E_m = (y(x + m d) + y(x - m d)) / 2 - y(x)
+    y(x ± m d) - y(x)        at m = 1, r, r^2
 
-at m = 1, r, r^2. Odd parts hold the derivative, even parts curvature and kinks. They
-are stored for each output, so that any cotangent can be contracted with them later.
+They are stored for each output, so that any cotangent can be contracted with them later.
+Everything that is asked of them is a linear form on these six numbers: the odd part
+holds the derivative, the even part curvature and kinks.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from backproof.probe.line import Point
 Evaluate = Callable[[Sequence[Tensor]], Tensor]
 """Forward: one float64 (n_i,) an input -> all outputs, float64 (num_outputs,)."""
 
+SIDES = (1.0, -1.0)
+
 
 @dataclass
 class Ladder:
@@ -28,31 +31,25 @@ class Ladder:
 
     Attributes:
         steps: the smallest step of each input, float64 (n_i,); None where it stays.
-        odd: float64 (3, num_outputs).
-        even: float64 (3, num_outputs).
-        reach: largest |y(x ± m d) - y(x)| / m over the rungs, (num_outputs,).
+        moved: y(x + m d) - y(x) for m = 1, -1, r, -r, r^2, -r^2: float64
+            (6, num_outputs).
         ratio: of neighbouring rungs.
         count: number of lines summed here.
     """
 
     steps: list[Tensor | None]
-    odd: Tensor
-    even: Tensor
-    reach: Tensor
+    moved: Tensor
     ratio: int
     count: int = 1
 
     def keep(self, mask: Tensor) -> None:
         """Forget the outputs outside the boolean `mask` (num_outputs,)."""
-        if bool(mask.all()):
-            return
-        for part in (self.odd, self.even, self.reach):
-            part.masked_fill_(~mask, 0.0)
+        if not bool(mask.all()):
+            self.moved.masked_fill_(~mask, 0.0)
 
-    @property
-    def finite(self) -> Tensor:
-        """Where every rung gave a finite output, boolean (num_outputs,)."""
-        return torch.isfinite(self.reach)
+    def reach(self, part: slice) -> Tensor:
+        """Largest |y(x + m d) - y(x)| / |m| of each output over the rungs."""
+        return self.moved[:, part].abs().mul_(_per_step(self.ratio)).amax(0)
 
 
 def climb(
@@ -67,19 +64,16 @@ def climb(
     Derivatives add up over lines while noise adds in quadrature, which is the only way
     to gain precision in 16 bits. `base` is y(x), finite.
     """
-    total: Ladder | None = None
-    for steps in lines:
-        one = _climb(evaluate, points, base, list(steps), ratio)
-        if total is None:
-            total = one
-            continue
-        total.odd += one.odd
-        total.even += one.even
-        total.reach = torch.maximum(total.reach, one.reach)
-        total.steps = [_sum(a, b) for a, b in zip(total.steps, one.steps, strict=True)]
-        total.count += 1
-    assert total is not None
-    return total
+    moved = torch.empty((6, base.numel()), dtype=torch.float64)
+    for number, steps in enumerate(lines):
+        for row, m in enumerate(_multipliers(ratio)):
+            values = evaluate(move(points, steps, m))
+            if number == 0:
+                torch.sub(values, base, out=moved[row])
+            else:
+                moved[row] += values - base
+    together = [functools.reduce(_sum, steps) for steps in zip(*lines, strict=True)]
+    return Ladder(together, moved, ratio, len(lines))
 
 
 def move(
@@ -92,51 +86,61 @@ def move(
     ]
 
 
-def _climb(
-    evaluate: Evaluate,
-    points: Sequence[Point],
-    base: Tensor,
-    steps: list[Tensor | None],
-    ratio: int,
-) -> Ladder:
-    odd = torch.empty((3, base.numel()), dtype=torch.float64)
-    even = torch.empty_like(odd)
-    reach: Tensor | None = None
-    for rung in range(3):
-        m = float(ratio**rung)
-        plus = evaluate(move(points, steps, m)) - base
-        minus = evaluate(move(points, steps, -m)) - base
-        torch.sub(plus, minus, out=odd[rung])
-        torch.add(plus, minus, out=even[rung])
-        far = torch.maximum(plus.abs_(), minus.abs_()).div_(m)
-        reach = far if reach is None else torch.maximum(reach, far, out=reach)
-    assert reach is not None
-    return Ladder(steps, odd.div_(2), even.div_(2), reach, ratio)
-
-
 def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     return a if b is None else b if a is None else a + b
 
 
-@dataclass(frozen=True)
-class Forms:
-    """Linear forms on (O_1, O_r, O_r2) or (E_1, E_r, E_r2), each float64 (3,).
+def _multipliers(ratio: int) -> list[float]:
+    return [side * float(ratio**rung) for rung in range(3) for side in SIDES]
 
-    `first`, `second`, `third` are the difference quotients; `near` and `far` their
-    Richardson extrapolations, `best` the extrapolation of those. `odd` and `even` are
-    the smoothness contrasts: zero for polynomials up to degree 4 and 5. `kink` is half
-    the gap between the one-sided slopes.
+
+@functools.lru_cache
+def _per_step(ratio: int) -> Tensor:
+    m = torch.tensor(_multipliers(ratio), dtype=torch.float64)
+    return m.abs().reciprocal_().reshape(6, 1)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A linear form on the six values of a ladder.
+
+    Attributes:
+        weights: float64 (6,).
+        spread: of the form for unit noise in each of the six values.
+        shared: the weight that the noise of the base value y(x) gets.
     """
 
-    first: Tensor
-    second: Tensor
-    third: Tensor
-    near: Tensor
-    far: Tensor
-    best: Tensor
-    odd: Tensor
-    even: Tensor
-    kink: Tensor
+    weights: Tensor
+    spread: float
+    shared: float
+
+    def gain(self, count: int = 1) -> float:
+        """Standard deviation for unit noise in each evaluation, `count` lines summed.
+
+        All lines share one base value, so its noise grows with their number.
+        """
+        return math.sqrt(count * self.spread**2 + (count * self.shared) ** 2)
+
+
+@dataclass(frozen=True)
+class Forms:
+    """What is asked of a ladder.
+
+    `first`, `second`, `third` are the difference quotients at the three rungs; `near`
+    and `far` their Richardson extrapolations, `best` the extrapolation of those. `odd`
+    and `even` are the smoothness contrasts: zero for polynomials up to degree 4 and 5.
+    `kink` is half the gap between the one-sided slopes.
+    """
+
+    first: Form
+    second: Form
+    third: Form
+    near: Form
+    far: Form
+    best: Form
+    odd: Form
+    even: Form
+    kink: Form
 
 
 @functools.lru_cache
@@ -154,19 +158,25 @@ def forms(ratio: int) -> Forms:
     kink = torch.tensor([-r * r, r * r + 1, -1.0], dtype=torch.float64)
     kink /= r * (r - 1) ** 2
     return Forms(
-        first, second, third, near, far, best, near - far, bend_near - bend_far, kink
+        first=_odd(first),
+        second=_odd(second),
+        third=_odd(third),
+        near=_odd(near),
+        far=_odd(far),
+        best=_odd(best),
+        odd=_odd(near - far),
+        even=_even(bend_near - bend_far),
+        kink=_even(kink),
     )
 
 
-@functools.lru_cache
-def odd_gain(form: Tensor, count: int = 1) -> float:
-    """Standard deviation of an odd form for unit noise in each evaluation."""
-    return math.sqrt(count * float(form.square().sum()) / 2)
+def _odd(rungs: Tensor) -> Form:
+    """A form on (y+ - y-)/2 at each rung, in which y(x) cancels."""
+    weights = torch.stack([rungs / 2, -rungs / 2], 1).reshape(6)
+    return Form(weights, float(weights.norm()), 0.0)
 
 
-@functools.lru_cache
-def even_gain(form: Tensor, count: int = 1) -> float:
-    """The same for an even form, whose base value is shared by all rungs and lines."""
-    return math.sqrt(
-        count * (float(form.square().sum()) / 2 + count * float(form.sum()) ** 2)
-    )
+def _even(rungs: Tensor) -> Form:
+    """A form on (y+ + y-)/2 - y(x) at each rung."""
+    weights = torch.stack([rungs / 2, rungs / 2], 1).reshape(6)
+    return Form(weights, float(weights.norm()), float(weights.sum()))

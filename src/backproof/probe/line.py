@@ -16,13 +16,16 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Generator, Tensor
+from numpy.random import Generator
+from torch import Tensor
 
+from backproof.probe.block import blocks
+from backproof.probe.chance import signed, spread
 from backproof.probe.domain import ANYWHERE, Domain
 from backproof.probe.precision import Precision, spacing
 
 _SAMPLE = 4096  # elements that a median is taken over; more would not sharpen a scale
-_LEAST, _SPREAD = 0.6, 0.8  # magnitudes in [0.6, 1.4]: see `direction`
+_NO_SIGN = 1e-290  # a gradient smaller than this has no sign worth taking
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,17 @@ class Point:
     domain: Domain = ANYWHERE
 
 
-def typical(values: Tensor) -> float:
-    """Median of the non-zero finite magnitudes, 1 where there are none."""
-    if values.numel() > _SAMPLE:
-        values = values[:: -(-values.numel() // _SAMPLE)]
+def typical(values: Tensor, among: Tensor | None = None) -> float:
+    """Median of the non-zero finite magnitudes, 1 where there are none.
+
+    Args:
+        values: any shape; a sample of some thousand is taken.
+        among: count only these, boolean of the same shape.
+    """
+    stride = -(-values.numel() // _SAMPLE) if values.numel() > _SAMPLE else 1
+    values = values[::stride] if stride > 1 else values
+    if among is not None:
+        values = values[among[::stride]]
     values = values.abs()
     values = values[(values > 0) & (values < math.inf)]
     return float(values.median()) if values.numel() else 1.0
@@ -60,9 +70,7 @@ def direction(
 ) -> Tensor:
     """The smallest step for each element, signed: float64 (n,), zero where held fixed.
 
-    Magnitudes are random in [0.6, 1.4] times the relative step: bounded below, so that
-    a single wrong element is always seen, and not constant, so that two equal errors do
-    not cancel.
+    Magnitudes are random in [0.6, 1.4] times the relative step.
 
     Args:
         point: where the line starts.
@@ -73,63 +81,90 @@ def direction(
         frozen: elements to hold fixed, boolean (n,).
         level: equal elements move alike, all upwards: ties stay ties.
     """
-    x = point.values
-    draw = torch.rand(x.shape, generator=generator, dtype=torch.float64).mul_(2)
-    negative = draw >= 1
-    draw -= negative.to(torch.float64)
-    magnitude = draw.mul_(_SPREAD).add_(_LEAST)
-    if level:
-        magnitude.fill_(1.0)
-        negative.fill_(False)
-    if signs_of is not None:
-        negative = torch.where(signs_of != 0, signs_of < 0, negative)
-    step = _exact(point, precision, magnitude.mul_(precision.step * factor))
+    values = point.values
+    least = 0.5 * typical(values)
+    everywhere = is_finite(values)
+    within = everywhere and bool((values.abs() <= 1).all())
+    structure = _structure_room(point)
+    step = torch.empty_like(values)
+    for part in blocks(step.numel()):
+        x = values[part]
+        draw = signed(generator, x.numel())
+        sign = torch.ones_like(x) if level else draw.clone()
+        if signs_of is not None:
+            # The draw decides where there is no sign to take.
+            sign = torch.add(signs_of[part], sign, alpha=_NO_SIGN)
+        size = x.abs()
+        if not everywhere:
+            size.nan_to_num_(0.0, 0.0, 0.0)
+        room = _room(x, size, point.domain, within=within)
+        if structure is not None:
+            room = torch.minimum(room, structure[part])
+        magnitude = spread(draw)
+        if level:
+            magnitude.fill_(1.0)
+        wanted = magnitude.mul_(precision.step * factor).mul_(size.clamp(min=least))
+        exact = _exact(wanted, size, room, point.dtype, precision.top)
+        torch.copysign(exact, sign, out=step[part])
+    if not everywhere:
+        step.masked_fill_(~torch.isfinite(values), 0.0)
     if frozen is not None:
-        step = step.masked_fill_(frozen, 0.0)
-    step = torch.where(negative, -step, step)
+        step.masked_fill_(frozen, 0.0)
     if point.domain.structure is not None:
         step = _keep_structure(step, point, precision)
     return step
 
 
-def _exact(point: Point, precision: Precision, relative: Tensor) -> Tensor:
-    """Unsigned steps near `relative` times the scale of each element."""
-    x, top = point.values, precision.top
-    size = x.abs()
-    finite = torch.isfinite(size)
-    everywhere = bool(finite.all())
-    if not everywhere:
-        size = torch.where(finite, size, 0.0)
-    wanted = relative.mul_(size.clamp(min=0.5 * typical(size)))
-    room = _room(point, size)
+def is_finite(values: Tensor) -> bool:
+    """Whether all are: a finite sum says so at once, and only an infinite one asks more."""
+    return math.isfinite(float(values.sum())) or bool(torch.isfinite(values).all())
+
+
+def _exact(
+    wanted: Tensor, size: Tensor, room: Tensor, dtype: torch.dtype, top: float
+) -> Tensor:
+    """The multiples of the far end's spacing that are nearest to the wanted steps."""
     wanted = torch.minimum(wanted, room / top)
-    quantum = spacing(size + top * wanted, point.dtype)
-    step = torch.round(wanted / quantum).mul_(quantum)
-    # At least one quantum, where that is not more than twice the room that there is.
-    lift = (step == 0) & (quantum * top <= 2 * room)
-    if bool(lift.any()):
+    quantum = spacing(torch.add(size, wanted, alpha=top), dtype)
+    step = (wanted / quantum).round_().mul_(quantum)
+    if step.numel() and float(step.min()) == 0:
+        # At least one quantum, where that is not more than twice the room there is.
+        lift = (step == 0) & (quantum * top <= 2 * room)
         step = torch.where(lift, quantum, step)
-    return step if everywhere else step.masked_fill_(~finite, 0.0)
+    return step
 
 
-def _room(point: Point, size: Tensor) -> Tensor:
-    """How far the longest rung may reach: half the way to the nearest forbidden value."""
-    room = torch.where(size > 0, 0.5 * size, math.inf)
-    if size.numel() and bool(size.max() <= 1):
-        edge = 0.5 * (1 - size)
-        room = torch.where(edge > 0, torch.minimum(room, edge), room)
-    domain, x = point.domain, point.values
+def _room(x: Tensor, size: Tensor, domain: Domain, *, within: bool) -> Tensor:
+    """How far the longest rung may reach: half the way to the nearest forbidden value.
+
+    `within` says that the whole tensor lies in [-1, 1].
+    """
+    room = _unless_zero(0.5 * size)
+    if within:
+        room = torch.minimum(room, _unless_zero(0.5 - 0.5 * size))
     if domain.low > -math.inf:
         room = torch.minimum(room, 0.5 * (x - domain.low).clamp(min=0))
     if domain.high < math.inf:
         room = torch.minimum(room, 0.5 * (domain.high - x).clamp(min=0))
-    if domain.structure == "sorted":
-        rows = x.reshape(point.shape)
-        gaps = rows.diff(dim=-1).abs()
-        end = torch.full_like(rows[..., :1], math.inf)
-        gap = torch.minimum(torch.cat([end, gaps], -1), torch.cat([gaps, end], -1))
-        room = torch.minimum(room, 0.25 * gap.reshape(-1))
     return room
+
+
+def _unless_zero(room: Tensor) -> Tensor:
+    """No bound where there is no room at all: x lies on the forbidden value itself."""
+    if room.numel() and float(room.min()) == 0:
+        return torch.where(room > 0, room, math.inf)
+    return room
+
+
+def _structure_room(point: Point) -> Tensor | None:
+    """The room that a structure leaves: sorted elements may not meet."""
+    if point.domain.structure != "sorted":
+        return None
+    rows = point.values.reshape(point.shape)
+    gaps = rows.diff(dim=-1).abs()
+    end = torch.full_like(rows[..., :1], math.inf)
+    gap = torch.minimum(torch.cat([end, gaps], -1), torch.cat([gaps, end], -1))
+    return 0.25 * gap.reshape(-1)
 
 
 def _keep_structure(step: Tensor, point: Point, precision: Precision) -> Tensor:

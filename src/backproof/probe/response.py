@@ -8,6 +8,7 @@ prior, the `crowd`.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from backproof.probe.ladder import Ladder, even_gain, forms, odd_gain
+from backproof.probe.block import blocks
+from backproof.probe.ladder import Ladder, forms
 from backproof.probe.line import typical
 from backproof.probe.precision import Precision
 
 _TINY = 1e-300
+_SAMPLE = 4096  # outputs that a median is taken over
 _KINK_Z = 0.4  # a kink needs this share of rough_z: its form averages more evaluations
 _FEW = 0.1  # rough outputs fewer than this share of all say nothing about the whole
 
@@ -53,19 +56,19 @@ class Response:
     crowd: float
     jag: float
 
-    @property
+    @functools.cached_property
     def aside(self) -> Tensor:
         """Usable outputs that have no derivative here to compare with."""
         return self.usable & (self.rough | self.kinked)
 
-    @property
+    @functools.cached_property
     def not_smooth(self) -> bool:
         """Whether so many outputs are rough or kinked that the rest says nothing."""
         rough, aside = self._share(self.rough & self.usable), self._share(self.aside)
         most = self.precision.aside
         return rough > most or aside > min(0.8, 1.5 * most)
 
-    @property
+    @functools.cached_property
     def smooth(self) -> Tensor:
         """The outputs to compare: usable, and not set aside unless all would be."""
         return self.usable if self.not_smooth else self.usable & ~self.aside
@@ -88,17 +91,24 @@ class Response:
         that hardly responds, being mostly rounding, for less.
         """
         p = self.precision
-        seen = self.scale > 0
-        scale = torch.where(seen, self.scale, typical(self.scale[self.smooth]))
-        weight = torch.maximum(scale, self.variance.sqrt() / (4 * p.prior * p.eps))
-        lively = self.reach / (self.relative_step * self.scale.clamp(min=_TINY))
-        return weight / torch.where(seen, lively.clamp_(0.2, 1.0), 1.0)
+        middle = typical(self.scale, self.smooth)
+        weights = torch.empty_like(self.scale)
+        for part in blocks(weights.numel()):
+            scale = self.scale[part]
+            lively = self.reach[part] / (self.relative_step * scale).clamp_(min=_TINY)
+            noisy = self.variance[part].sqrt().div_(4 * p.prior * p.eps)
+            lively.clamp_(0.2, 1.0)
+            if float(scale.min()) == 0:
+                lively = torch.where(scale > 0, lively, 1.0)
+                scale = torch.where(scale > 0, scale, middle)
+            torch.div(torch.maximum(scale, noisy), lively, out=weights[part])
+        return weights
 
     def _share(self, mask: Tensor) -> float:
-        count = int(mask.sum())
-        if count < _FEW * int(self.usable.sum()):
+        count = int(torch.count_nonzero(mask))
+        if count < _FEW * int(torch.count_nonzero(self.usable)):
             return 0.0
-        return count / max(1, int(self.moves.sum()))
+        return count / max(1, int(torch.count_nonzero(self.moves)))
 
 
 def respond(
@@ -122,41 +132,21 @@ def respond(
         coarseness: eps of each output's own type over `precision.eps`, at least 1.
         scatter: variance seen when the same call was repeated.
     """
-    usable = finite.clone()
-    for ladder in ladders:
-        usable &= ladder.finite
-    for ladder in ladders:
-        ladder.keep(usable)
-    reach = ladders[0].reach
-    for ladder in ladders[1:]:
-        reach = torch.maximum(reach, ladder.reach)
-    scale = torch.maximum(base.abs(), reach / relative_step)
-    if coarseness is not None:
-        scale = scale.mul_(coarseness)
-    moves = usable & (reach > 0)
-    prior = precision.prior * precision.eps * scale
-
-    shape = forms(ladders[0].ratio)
-    contrasts = [_contrasts(ladder) for ladder in ladders]
-    crowd, jag = 1.0, 0.0
-    if bool(moves.any()):
-        crowd, jag = _crowd(ladders, contrasts, prior, moves)
-    allowed = prior * math.sqrt(crowd)
-
-    rough, kinked = torch.zeros_like(usable), torch.zeros_like(usable)
-    variance = torch.zeros_like(scale)
-    for ladder, (odd, even, kink, slope) in zip(ladders, contrasts, strict=True):
-        n = ladder.count
-        limit = slope * precision.rough
-        z = precision.rough_z
-        odd_unit, even_unit = odd_gain(shape.odd, n), even_gain(shape.even, n)
-        rough |= odd.abs() > torch.maximum(limit, allowed * (z * odd_unit))
-        kink_unit = _KINK_Z * z * even_gain(shape.kink, n)
-        kinked |= kink.abs() > torch.maximum(limit, allowed * kink_unit)
-        variance += (odd / odd_unit).square_() + (even / even_unit).square_()
-    variance /= 2 * len(ladders)
-    # Four samples an output are too few to tell quiet outputs from lucky ones.
-    variance = torch.maximum(variance, (crowd - 1) / crowd * allowed.square_())
+    usable, reach = finite.clone(), _reach(ladders, base.numel())
+    usable &= reach < math.inf
+    if not bool(usable.all()):
+        reach.masked_fill_(~usable, 0.0)
+        for ladder in ladders:
+            ladder.keep(usable)
+    moves = reach > 0
+    measure = _Measure(ladders, base, reach, precision, relative_step, coarseness)
+    crowd, jag = measure.crowd(_sample(moves))
+    scale, variance = torch.empty_like(base), torch.empty_like(base)
+    rough, kinked = torch.empty_like(usable), torch.empty_like(usable)
+    for part in blocks(base.numel()):
+        (scale[part], variance[part], rough[part], kinked[part]) = measure.at(
+            part, crowd
+        )
     if scatter is not None:
         variance += scatter
     return Response(
@@ -165,26 +155,101 @@ def respond(
     )  # fmt: skip
 
 
-def _contrasts(ladder: Ladder) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _reach(ladders: Sequence[Ladder], size: int) -> Tensor:
+    """The largest reach over the ladders; not finite where a rung was not."""
+    out = torch.empty(size, dtype=torch.float64)
+    for part in blocks(size):
+        reach = ladders[0].reach(part)
+        for ladder in ladders[1:]:
+            reach = torch.maximum(reach, ladder.reach(part))
+        out[part] = reach
+    return out
+
+
+def _sample(moves: Tensor) -> Tensor:
+    """Some thousand of the outputs that move, evenly spread, or all where few do."""
+    stride = max(1, moves.numel() // _SAMPLE)
+    some = moves[::stride].nonzero().reshape(-1) * stride
+    if stride == 1 or some.numel() > _SAMPLE // 8:
+        return some
+    live = moves.nonzero().reshape(-1)
+    return live[:: max(1, live.numel() // _SAMPLE)]
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """The statistics of some of the outputs, for a slice or an index of them."""
+
+    ladders: Sequence[Ladder]
+    base: Tensor
+    reach: Tensor
+    precision: Precision
+    relative_step: float
+    coarseness: Tensor | None
+
+    def crowd(self, sample: Tensor) -> tuple[float, float]:
+        """(variance over the prior's, contrast over slope) of the middle output."""
+        if not sample.numel():
+            return 1.0, 0.0
+        prior = self._prior(self._scale(sample))
+        square, jag = torch.zeros_like(prior), torch.zeros_like(prior)
+        for ladder in self.ladders:
+            odd, _, _, slope = _contrasts(ladder, sample)
+            unit = forms(ladder.ratio).odd.gain(ladder.count)
+            jag = torch.maximum(jag, odd.abs() / slope.clamp(min=_TINY))
+            square += (odd / unit).square_()
+        square /= len(self.ladders)
+        relative = square / prior.square_().clamp_(min=_TINY)
+        return max(1.0, float(relative.median())), float(jag.median())
+
+    def at(self, part: slice, crowd: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(scale, variance, rough, kinked)."""
+        p = self.precision
+        scale = self._scale(part)
+        allowed = self._prior(scale).mul_(math.sqrt(crowd))
+        variance = torch.zeros_like(scale)
+        rough = torch.zeros(scale.shape, dtype=torch.bool)
+        kinked = torch.zeros_like(rough)
+        for ladder in self.ladders:
+            n, shape = ladder.count, forms(ladder.ratio)
+            odd, even, kink, slope = _contrasts(ladder, part)
+            limit = slope.mul_(p.rough)
+            odd_unit, even_unit = shape.odd.gain(n), shape.even.gain(n)
+            kink_unit = _KINK_Z * shape.kink.gain(n)
+            rough |= odd.abs() > torch.maximum(limit, allowed * (p.rough_z * odd_unit))
+            kinked |= kink.abs() > torch.maximum(
+                limit, allowed * (p.rough_z * kink_unit)
+            )
+            variance += odd.div_(odd_unit).square_()
+            variance += even.div_(even_unit).square_()
+        variance /= 2 * len(self.ladders)
+        # Four samples an output are too few to tell quiet outputs from lucky ones.
+        floor = allowed.square_().mul_((crowd - 1) / crowd)
+        return scale, torch.maximum(variance, floor), rough, kinked
+
+    def _scale(self, part: slice | Tensor) -> Tensor:
+        scale = torch.maximum(
+            self.base[part].abs(), self.reach[part] / self.relative_step
+        )
+        return scale if self.coarseness is None else scale.mul_(self.coarseness[part])
+
+    def _prior(self, scale: Tensor) -> Tensor:
+        return scale * (self.precision.prior * self.precision.eps)
+
+
+def _contrasts(
+    ladder: Ladder, part: slice | Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Odd and even contrast, half the kink, and the steepest slope, of each output."""
-    shape = forms(ladder.ratio)
-    even = torch.stack([shape.even, shape.kink]) @ ladder.even
-    quotients = torch.stack([shape.odd, shape.first, shape.second, shape.third])
-    odd = quotients @ ladder.odd
-    return odd[0], even[0], even[1], odd[1:].abs_().amax(0)
+    odd, even, kink, *slopes = _stacked(ladder.ratio) @ ladder.moved[:, part]
+    slope = slopes[0].abs_()
+    for other in slopes[1:]:
+        torch.maximum(slope, other.abs_(), out=slope)
+    return odd, even, kink, slope
 
 
-def _crowd(
-    ladders: Sequence[Ladder],
-    contrasts: Sequence[tuple[Tensor, Tensor, Tensor, Tensor]],
-    prior: Tensor,
-    moves: Tensor,
-) -> tuple[float, float]:
-    square, jag = torch.zeros_like(prior), torch.zeros_like(prior)
-    for ladder, (odd, _, _, slope) in zip(ladders, contrasts, strict=True):
-        unit = odd_gain(forms(ladder.ratio).odd, ladder.count)
-        square += (odd / unit).square_()
-        jag = torch.maximum(jag, odd.abs() / slope.clamp(min=_TINY))
-    square /= len(ladders)
-    relative = (square / prior.square().clamp_(min=_TINY))[moves]
-    return max(1.0, float(relative.median())), float(jag[moves].median())
+@functools.lru_cache
+def _stacked(ratio: int) -> Tensor:
+    shape = forms(ratio)
+    asked = (shape.odd, shape.even, shape.kink, shape.first, shape.second, shape.third)
+    return torch.stack([form.weights for form in asked])

@@ -13,7 +13,7 @@ from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.trial import Refused, Trial
 from backproof.probe import ANYWHERE, coarsest
-from backproof.records import Evidence
+from backproof.records import Evidence, broken, held
 
 _ROUNDINGS = 64.0  # of eps, relative to the larger of claim and declaration
 _FAR = {torch.float16: 1e2}
@@ -23,7 +23,7 @@ _BESIDE = 1e-6  # where a soft function's derivative jumps within this, either i
 
 @law("BP107")
 def declared_gradient(examination: Examination) -> Iterator[Evidence]:
-    """A declared surrogate's backward is what was declared, at ties, bounds and extremes too.
+    """A declared surrogate's backward is what was declared, at ties and extremes too.
 
     Cost: 5 forwards and 6 backwards, and as many calls of the declaration.
     Blind to: whether the declared gradient is a good one.
@@ -36,7 +36,9 @@ def declared_gradient(examination: Examination) -> Iterator[Evidence]:
         examination.cotangents, ("random signs", "one sign"), strict=True
     ):
         claim = trial.pull(examination.base.graph, cotangent)
-        yield from _compare(examination, "the given inputs", here, cotangent, claim, kind)
+        yield from _compare(
+            examination, "the given inputs", here, cotangent, claim, kind
+        )
     cotangent = examination.cotangents[0]
     for where, values in _elsewhere(trial):
         try:
@@ -46,7 +48,9 @@ def declared_gradient(examination: Examination) -> Iterator[Evidence]:
         if not bool(torch.isfinite(graph.values).all()):
             continue
         claim = trial.pull(graph, cotangent)
-        yield from _compare(examination, where, values, cotangent, claim, "random signs")
+        yield from _compare(
+            examination, where, values, cotangent, claim, "random signs"
+        )
 
 
 def _elsewhere(trial: Trial) -> Iterator[tuple[str, list[Tensor]]]:
@@ -56,16 +60,17 @@ def _elsewhere(trial: Trial) -> Iterator[tuple[str, list[Tensor]]]:
     points = trial.points
     yield "ties (halves and integers)", [torch.round(2 * p.values) / 2 for p in points]
     bounds = sorted({abs(s) for s in trial.scalars if 0 < abs(s) < math.inf} | {1.0})
-    pattern = torch.tensor([s for b in bounds for s in (b, -b)] + [0.0])
-    yield (
-        "bounds (" + ", ".join(f"±{b:g}" for b in bounds) + " and 0)",
-        [pattern.double().repeat(-(-p.values.numel() // pattern.numel()))[: p.values.numel()]
-         for p in points],
-    )  # fmt: skip
+    pattern = torch.tensor([s for b in bounds for s in (b, -b)] + [0.0]).double()
+    where = "bounds (" + ", ".join(f"±{b:g}" for b in bounds) + " and 0)"
+    yield where, [_repeated(pattern, p.values.numel()) for p in points]
     yield (
         "extremes",
         [p.values * _FAR.get(p.dtype, _FAR_ELSEWHERE) for p in points],
     )
+
+
+def _repeated(pattern: Tensor, size: int) -> Tensor:
+    return pattern.repeat(-(-size // pattern.numel()))[:size]
 
 
 def _compare(
@@ -81,7 +86,7 @@ def _compare(
     expected, allowed = _expected(trial, values, cotangent)
     for k, (i, got, want) in enumerate(zip(trial.inputs, claim, expected, strict=True)):
         if got is None and want is None:
-            yield Evidence(True, f"`{i.name}` gets no gradient, as declared")
+            yield held(f"`{i.name}` gets no gradient, as declared")
             continue
         zero = torch.zeros_like(values[k])
         mine, theirs = (zero if g is None else g for g in (got, want))
@@ -144,18 +149,18 @@ def _elementwise(
     wrong = decided & ~(gap <= allowed)
     count, total = int(wrong.sum()), int(decided.sum())
     if not count:
-        largest = float((allowed / declared.abs().clamp(min=1e-300))[declared != 0].max()) if (
-            bool((declared != 0).any())
-        ) else 0.0
-        return Evidence(
-            True,
+        largest = (
+            float((allowed / declared.abs().clamp(min=1e-300))[declared != 0].max())
+            if (bool((declared != 0).any()))
+            else 0.0
+        )
+        return held(
             f"`{name}` as declared at {where}, cotangent of {kind}",
             {"elements": total, "resolution": largest, "input": name},
         )
     ranked = torch.where(wrong, torch.nan_to_num(gap, math.inf), -1.0)
     at = int(ranked.argmax())
-    return Evidence(
-        False,
+    return broken(
         f"the gradient of `{name}` is not what was declared\n"
         f"backward claims {float(claim[at]):.6g}\n"
         f"declared is     {float(declared[at]):.6g}\n"

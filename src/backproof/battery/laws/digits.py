@@ -10,7 +10,7 @@ from backproof.battery.law import NotApplicable, law
 from backproof.battery.look import relative
 from backproof.battery.vectors import minus
 from backproof.probe import PRECISIONS, Precision
-from backproof.records import Evidence
+from backproof.records import Evidence, broken, held
 
 _MARGIN = 16.0  # noise this far below the next coarser type's eps is the type's own
 _ROUNDINGS = 64.0  # of eps, of the natural slope: what cancellation may leave behind
@@ -54,7 +54,7 @@ def _precision_fault(examination: Examination) -> Evidence:
         )
     else:
         lines.append(f"apart by {apart:.2g}: right to the digits of a coarser type")
-    return Evidence(False, "\n".join(lines), {"relative_error": apart})
+    return broken("\n".join(lines), {"relative_error": apart})
 
 
 def _rounding(examination: Examination) -> Evidence:
@@ -74,9 +74,8 @@ def _rounding(examination: Examination) -> Evidence:
     share = relative(gap, max(size, _ROUNDINGS * own.eps / limit * natural))
     numbers = {"rounding": share, "allowed": limit}
     if share <= limit:
-        return Evidence(True, f"backward rounds at {share:.1g} of the gradient", numbers)
-    return Evidence(
-        False,
+        return held(f"backward rounds at {share:.1g} of the gradient", numbers)
+    return broken(
         "backward computes in a coarser type than forward\n"
         f"its rounding is {share:.1g} of the gradient, where {own.eps:.1g} is possible "
         f"and forward's own grain is {look.response.grain:.1g}",

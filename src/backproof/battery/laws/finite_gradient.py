@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from backproof.battery.base import forward_is_finite_beside
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.records import Evidence
+from backproof.records import Evidence, broken, held
 
 
 @law("BP109")
@@ -26,13 +26,14 @@ def finite_gradient(examination: Examination) -> Iterator[Evidence]:
         if mask is not None
     ]
     if not hit:
-        yield Evidence(True, "every element of every gradient is finite")
+        yield held("every element of every gradient is finite")
         return
-    words = "; ".join(f"{count} of {n} elements of `{name}`" for name, count, n, _ in hit)
+    words = "; ".join(
+        f"{count} of {n} elements of `{name}`" for name, count, n, _ in hit
+    )
     numbers = {f"elements of {name}": count for name, count, _, _ in hit}
     if not forward_is_finite_beside(trial, base, base.frozen):
-        yield Evidence(
-            True,
+        yield held(
             f"the gradient is not finite for {words}, at the edge of forward's domain; "
             "they were held fixed",
             numbers,
@@ -41,8 +42,7 @@ def finite_gradient(examination: Examination) -> Iterator[Evidence]:
     name, _, _, first = hit[0]
     index = trial.inputs[[i.name for i in trial.inputs].index(name)]
     value = float(index.point.values[first])
-    yield Evidence(
-        False,
+    yield broken(
         f"the gradient is nan or inf for {words}\n"
         "forward is finite there, and on both sides of it\n"
         f"the first: `{name}` at flat index {first}, where it is {value:.6g}",

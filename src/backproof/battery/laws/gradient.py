@@ -17,7 +17,7 @@ from backproof.battery.examination import Examination, Gradient
 from backproof.battery.inquiry import Conclusion, Kind
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.look import Comparison
-from backproof.records import Evidence
+from backproof.records import Evidence, broken, held, undecided
 
 
 @law("BP101")
@@ -43,11 +43,13 @@ def gradient(examination: Examination) -> Iterator[Evidence]:
         words = found.decided_by.words
         if found.wide is not None and found.wide.kind is Kind.RIGHT:
             words = f"right in float64; in the inputs' own type: {words}"
-        yield Evidence(None, words, _numbers(found.decided_by))
+        yield undecided(words, _numbers(found.decided_by))
 
 
 def _right(examination: Examination, found: Gradient) -> Evidence:
-    resting = found.decided_by if found.kind is Kind.RIGHT else found.wide or found.native
+    resting = (
+        found.decided_by if found.kind is Kind.RIGHT else found.wide or found.native
+    )
     assert resting is not None
     words = "backward's claim agrees with how forward moves"
     if resting.words:
@@ -69,7 +71,7 @@ def _right(examination: Examination, found: Gradient) -> Evidence:
     numbers = _numbers(resting)
     if found.departure is not None:
         numbers["departure_from_float64"] = found.departure
-    return Evidence(True, words, numbers)
+    return held(words, numbers)
 
 
 def _wrong(examination: Examination, conclusion: Conclusion) -> Iterator[Evidence]:
@@ -84,7 +86,9 @@ def _wrong(examination: Examination, conclusion: Conclusion) -> Iterator[Evidenc
         yield _accuse(names, every)
         return
     for name in names:
-        yield _accuse([name], [conclusion.inputs[name].comparison], numbers={"input": name})
+        yield _accuse(
+            [name], [conclusion.inputs[name].comparison], numbers={"input": name}
+        )
 
 
 def _only(examination: Examination) -> list[str]:
@@ -110,8 +114,7 @@ def _accuse(
     ]
     if remark:
         lines.append(remark)
-    return Evidence(
-        False,
+    return broken(
         "\n".join(lines),
         {
             **(numbers or {}),

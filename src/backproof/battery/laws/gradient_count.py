@@ -9,15 +9,19 @@ from torch import Tensor
 from backproof import tree
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
-from backproof.battery.law import law
-from backproof.records import Evidence
+from backproof.battery.law import NotApplicable, law
+from backproof.battery.laws.gradient_form import REFUSED_FORM
+from backproof.records import Evidence, broken, held
 
-_ENGINE = ("returned an incorrect number of gradients", "returned a gradient different from None")
+_ENGINE = (
+    "returned an incorrect number of gradients",
+    "returned a gradient different from None",
+)
 
 
 @law("BP501")
 def gradient_count(examination: Examination) -> Iterator[Evidence]:
-    """Backward returns one gradient for each input of forward, in order, with the right Nones.
+    """Backward returns one gradient for each input of forward, in order.
 
     Cost: 1 backward where the subject is a Function's own apply, else none.
     Blind to: two gradients of the same shape in the wrong order (BP101 sees it).
@@ -25,19 +29,23 @@ def gradient_count(examination: Examination) -> Iterator[Evidence]:
     error = examination.backward_raised()
     if error is not None:
         if any(text in str(error) for text in _ENGINE):
-            yield Evidence(False, f"the engine refuses what backward returns\n{error}")
+            yield broken(f"the engine refuses what backward returns\n{error}")
             return
+        if any(text in str(error) for text in REFUSED_FORM):
+            raise NotApplicable("the engine refuses a gradient's form: see BP502")
         raise error
     missing = [
         i.name
-        for i, g in zip(examination.trial.inputs, examination.base.gradient, strict=True)
+        for i, g in zip(
+            examination.trial.inputs, examination.base.gradient, strict=True
+        )
         if g is None
     ]
     yield from _count(examination)
     for name in missing:
         yield _missing(examination, name)
     if not missing:
-        yield Evidence(True, "every input that needs a gradient gets one")
+        yield held("every input that needs a gradient gets one")
 
 
 def _count(examination: Examination) -> Iterator[Evidence]:
@@ -47,20 +55,21 @@ def _count(examination: Examination) -> Iterator[Evidence]:
     given, expected = len(raw.values), raw.num_arguments
     extra = [k for k, g in enumerate(raw.values[expected:], expected) if g is not None]
     if given < expected or extra:
-        yield Evidence(
-            False,
+        yield broken(
             f"backward returns {given} gradients for {expected} inputs",
             {"returned": given, "inputs": expected},
         )
     for name, argument, gradient in _by_argument(examination, raw.values):
         tensors = [v for _, v in tree.leaves(argument, name) if isinstance(v, Tensor)]
         if gradient is not None and not tensors:
-            yield Evidence(
-                False, f"backward returns a gradient for `{name}`, which is no tensor"
+            yield broken(
+                f"backward returns a gradient for `{name}`, which is no tensor"
             )
 
 
-def _by_argument(examination: Examination, values: tuple[object, ...]) -> Iterator[tuple]:
+def _by_argument(
+    examination: Examination, values: tuple[object, ...]
+) -> Iterator[tuple[str, object, object]]:
     names = examination.trial.subject.parameter_names()
     for k, (argument, value) in enumerate(
         zip(examination.trial.case.arguments, values, strict=False)
@@ -71,15 +80,14 @@ def _by_argument(examination: Examination, values: tuple[object, ...]) -> Iterat
 def _missing(examination: Examination, name: str) -> Evidence:
     """None is right for an input that the outputs do not depend on, and only for it."""
     if examination.trial.subject.declared:
-        return Evidence(True, f"`{name}` gets no gradient; the declaration decides")
+        return held(f"`{name}` gets no gradient; the declaration decides")
     found = examination.gradient
     names = found.decided_by.wrong_inputs
     alone = len(examination.trial.inputs) == 1
     if found.kind is Kind.WRONG and (name in names or alone):
-        return Evidence(
-            False,
+        return broken(
             f"`{name}` needs a gradient and gets None\n"
             "forward moves when it does, so the model never learns it",
             {"input": name},
         )
-    return Evidence(True, f"`{name}` gets no gradient, and forward does not move with it")
+    return held(f"`{name}` gets no gradient, and forward does not move with it")

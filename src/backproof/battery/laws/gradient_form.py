@@ -10,9 +10,13 @@ from torch import Tensor
 from backproof import tree
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.records import Evidence
+from backproof.records import Evidence, broken, held
 
-_ENGINE = ("returned an invalid gradient", "expected shape compatible", "expected device")
+REFUSED_FORM = (
+    "returned an invalid gradient",
+    "expected shape compatible",
+    "expected device",
+)
 
 
 @law("BP502")
@@ -24,8 +28,8 @@ def gradient_form(examination: Examination) -> Iterator[Evidence]:
     """
     error = examination.backward_raised()
     if error is not None:
-        if any(text in str(error) for text in _ENGINE):
-            yield Evidence(False, f"the engine refuses what backward returns\n{error}")
+        if any(text in str(error) for text in REFUSED_FORM):
+            yield broken(f"the engine refuses what backward returns\n{error}")
             return
         raise NotApplicable("backward raised")
     raw = examination.raw
@@ -44,26 +48,27 @@ def gradient_form(examination: Examination) -> Iterator[Evidence]:
 
 def _form(name: str, x: Tensor, gradient: Tensor) -> Evidence:
     if x.device != gradient.device:
-        return Evidence(
-            False, f"the gradient of `{name}` is on {gradient.device}, `{name}` on {x.device}"
+        return broken(
+            f"the gradient of `{name}` is on {gradient.device}, `{name}` on {x.device}",
         )
     if x.is_floating_point() and gradient.is_floating_point():
         fine, got = torch.finfo(x.dtype).eps, torch.finfo(gradient.dtype).eps
         if got > fine:
-            return Evidence(
-                False,
-                f"the gradient of `{name}` is {_name(gradient)} and `{name}` is {_name(x)}\n"
+            return broken(
+                f"the gradient of `{name}` is {_name(gradient)}, `{name}` is {_name(x)}\n"
                 "the engine casts it silently; the digits are gone by then",
                 {"input": name},
             )
-    elif x.dtype != gradient.dtype and not (gradient.is_complex() and x.is_floating_point()):
-        return Evidence(
-            False, f"the gradient of `{name}` is {_name(gradient)} and `{name}` is {_name(x)}"
+    elif x.dtype != gradient.dtype and not (
+        gradient.is_complex() and x.is_floating_point()
+    ):
+        return broken(
+            f"the gradient of `{name}` is {_name(gradient)}, `{name}` is {_name(x)}",
         )
     shapes = f"{tuple(gradient.shape)} for {tuple(x.shape)}"
     if gradient.shape != x.shape and not _sums_to(gradient.shape, x.shape):
-        return Evidence(False, f"the gradient of `{name}` has shape {shapes}")
-    return Evidence(True, f"the gradient of `{name}` is {_name(gradient)} {shapes}")
+        return broken(f"the gradient of `{name}` has shape {shapes}")
+    return held(f"the gradient of `{name}` is {_name(gradient)} {shapes}")
 
 
 def _name(tensor: Tensor) -> str:
@@ -73,6 +78,7 @@ def _name(tensor: Tensor) -> str:
 def _sums_to(shape: torch.Size, target: torch.Size) -> bool:
     """Whether the engine would sum `shape` over broadcast dimensions to `target`."""
     try:
-        return torch.broadcast_shapes(shape, target) == shape
+        whole = torch.broadcast_shapes(shape, target)  # type: ignore[no-untyped-call]
     except RuntimeError:
         return False
+    return bool(whole == shape)

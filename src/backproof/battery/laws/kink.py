@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.records import Evidence
+from backproof.records import Evidence, held
 
 
 @law("BP108")
@@ -24,8 +24,7 @@ def kink(examination: Examination) -> Iterator[Evidence]:
     if view is None:
         raise NotApplicable("no output sits on a kink")
     total = view.num_outputs + view.num_elsewhere
-    yield Evidence(
-        True,
+    yield held(
         f"{view.num_outputs} of {total} outputs sit on a kink of forward: {view.words}",
         {"at_a_kink": view.num_outputs, "outputs": total},
     )

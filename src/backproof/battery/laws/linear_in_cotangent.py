@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from backproof.battery.examination import Examination
-from backproof.battery.law import law
+from backproof.battery.law import law, raised
 from backproof.battery.look import relative
 from backproof.battery.trial import BackwardRaised
 from backproof.battery.vectors import Vector, minus, norm
-from backproof.records import Evidence
+from backproof.records import Evidence, broken, held
 
 _MOST_OUTPUTS = 16  # outputs that are each given a backward of their own
 _ROUNDINGS = 64.0  # of eps: what a sum of two cotangents may differ by
@@ -61,7 +61,12 @@ def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
 
 
 def _compare(
-    examination: Examination, what: str, got: Vector, expected: Vector, *, beside: Vector
+    examination: Examination,
+    what: str,
+    got: Vector,
+    expected: Vector,
+    *,
+    beside: Vector,
 ) -> Evidence:
     """Whether two gradients are the same, relative to them and to one `beside` them."""
     gap, size, natural = examination.sizes(minus(got, expected), expected, beside)
@@ -75,9 +80,8 @@ def _compare(
         allowed = max(allowed, 4 * relative(examination.sizes(noise)[0], size))
     numbers = {"departure": share, "allowed": allowed}
     if share <= allowed:
-        return Evidence(True, f"{what} gives the gradient that linearity asks for", numbers)
-    return Evidence(
-        False,
+        return held(f"{what} gives the gradient that linearity asks for", numbers)
+    return broken(
         "backward is not linear in its cotangent\n"
         f"for {what}\n"
         f"it is {share:.2g} away from what linearity asks for; rounding explains "
@@ -99,11 +103,9 @@ def _each_output(
         try:
             part = trial.pull_one(examination.base.graph, k, cotangent)
         except BackwardRaised as error:
-            cause = error.__cause__ or error
-            yield Evidence(
-                False,
+            yield broken(
                 f"backward raises when only `{output.name}` is used\n"
-                f"{type(cause).__name__}: {str(cause).splitlines()[0] if str(cause) else ''}\n"
+                f"{raised(error)}\n"
                 "the cotangents of the others are then None (or zeros, with "
                 "materialised gradients)",
                 {"output": output.name},
@@ -117,8 +119,7 @@ def _each_output(
     if evidence.holds:
         yield evidence
         return
-    yield Evidence(
-        False,
+    yield broken(
         "the gradients through single outputs do not add up\n"
         "backward for one output at a time, summed, differs from backward for all "
         f"together by {evidence.numbers['departure']:.2g} of the gradient:\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
 from backproof.battery.law import NotApplicable, law
-from backproof.records import Evidence
+from backproof.records import Evidence, broken
 
 
 @law("BP106")
@@ -21,8 +21,7 @@ def surrogate(examination: Examination) -> Iterator[Evidence]:
         raise NotApplicable("its gradient is declared: see BP107")
     if examination.gradient.kind is not Kind.STAIRCASE:
         raise NotApplicable("forward is not piecewise constant")
-    yield Evidence(
-        False,
+    yield broken(
         "forward is piecewise constant, backward is not zero, and nothing is declared\n"
         "its true derivative is zero, so this gradient is a surrogate; whether it is the "
         "one that is meant cannot be checked\n"
