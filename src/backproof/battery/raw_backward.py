@@ -37,7 +37,7 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
         BackwardRaised: the user's backward raises.
     """
     node = graph.tensors[0].grad_fn
-    definition: Any = _applied(trial.subject)
+    definition = _applied(trial.subject)
     if (
         definition is None
         or getattr(type(node), "_forward_cls", None) is not definition
@@ -66,7 +66,7 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
     return RawReturn(values, len(trial.case.arguments))
 
 
-def _applied(subject: Subject) -> type | None:
+def _applied(subject: Subject) -> Any:
     """The Function whose `apply` the subject is, None where something wraps it."""
     owner = getattr(subject.function, "__self__", None)
     return owner if owner is subject.definition else None

@@ -25,9 +25,9 @@ def digits(examination: Examination) -> Iterator[Evidence]:
     Blind to: losses that forward shares (it is then judged by forward's own digits), and
     digits lost in single elements far smaller than the others.
     """
-    found = examination.gradient
     if examination.trial.subject.declared:
         raise NotApplicable("the declaration is compared to its last digits: see BP107")
+    found = examination.gradient
     if found.precision_only:
         yield _precision_fault(examination)
         return
@@ -44,8 +44,8 @@ def _precision_fault(examination: Examination) -> Evidence:
     apart = abs(comparison.error) / size
     lines = [
         "the gradient loses digits",
-        f"backward claims  {comparison.claim}",
-        f"forward moves by {comparison.truth}",
+        f"backward claims  {comparison.per_unit(comparison.claim)}",
+        f"forward moves by {comparison.per_unit(comparison.truth)}",
     ]
     if found.wide is not None:
         lines.append(
