@@ -185,12 +185,12 @@ def _within_coarser_type(conclusion: Conclusion, inquiry: Inquiry) -> bool:
     coarser = [p.eps for p in PRECISIONS.values() if p.eps > 2**10 * own]
     if not coarser or conclusion.look is None:
         return False
-    sizes = [
-        abs(c.error) / max(c.size, c.null, 1e-300)
-        for c in (*conclusion.look.comparisons, *_alone(conclusion))
-    ]
+    every = [*conclusion.look.comparisons, *_apart(conclusion)]
+    sizes = [abs(c.error) / max(c.size, c.null, 1e-300) for c in every]
     return bool(max(sizes) <= 4 * min(coarser))
 
 
-def _alone(conclusion: Conclusion) -> list[Comparison]:
-    return [view.comparison for view in conclusion.inputs.values()]
+def _apart(conclusion: Conclusion) -> list[Comparison]:
+    """The comparisons of single inputs and of outputs at kinks."""
+    kinks = conclusion.kinks.comparisons if conclusion.kinks else []
+    return [*(view.comparison for view in conclusion.inputs.values()), *kinks]

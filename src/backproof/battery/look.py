@@ -85,6 +85,11 @@ class Comparison:
         """Both bars together."""
         return self.truth.error + self.claim.error
 
+    def per_unit(self, side: Estimate) -> Estimate:
+        """One of the sides for a move of 100 % of the inputs' own size."""
+        unit = self.relative_step
+        return Estimate(side.value / unit, side.error / unit)
+
     @property
     def rejects(self) -> bool:
         """Whether the bars fail to touch; so does a claim that is not finite."""
@@ -176,7 +181,7 @@ class Observer:
         self.scatter: Tensor | None = None
         self.backward_noise: list[Tensor | None] | None = None
         self._first: list[Tensor] | None = None
-        self._pulled = [(base.cotangent, clean(base.gradient))]
+        self._pulled = [(base.cotangent, base.gradient)]
 
     def lines(self, precision: Precision, factor: float) -> list[Lines]:
         """Two directions; in 16 bits several lines each, to be summed."""
@@ -311,11 +316,15 @@ class Observer:
         return self._first
 
     def gradient(self, cotangent: Tensor) -> list[Tensor | None]:
-        """Backward of `cotangent` (num_outputs,), called once for each."""
+        """Backward of `cotangent` (num_outputs,), zero where it is not finite."""
+        return clean(self.pulled(cotangent))
+
+    def pulled(self, cotangent: Tensor) -> list[Tensor | None]:
+        """Backward of `cotangent` as it came, called once for each."""
         for known, gradient in self._pulled:
             if known is cotangent or torch.equal(known, cotangent):
                 return gradient
-        gradient = clean(self.trial.pull(self.base.graph, cotangent))
+        gradient = self.trial.pull(self.base.graph, cotangent)
         self._pulled.append((cotangent, gradient))
         return gradient
 

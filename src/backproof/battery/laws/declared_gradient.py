@@ -35,7 +35,7 @@ def declared_gradient(examination: Examination) -> Iterator[Evidence]:
     for cotangent, kind in zip(
         examination.cotangents, ("random signs", "one sign"), strict=True
     ):
-        claim = trial.pull(examination.base.graph, cotangent)
+        claim = examination.inquiry.observer.pulled(cotangent)
         yield from _compare(
             examination, "the given inputs", here, cotangent, claim, kind
         )

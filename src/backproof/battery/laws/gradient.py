@@ -108,8 +108,8 @@ def _accuse(
     apart = abs(worst.error) / size if size else math.inf
     lines = [
         f"the gradient{of} is not forward's derivative",
-        f"backward claims  {worst.claim}",
-        f"forward moves by {worst.truth}",
+        f"backward claims  {worst.per_unit(worst.claim)}",
+        f"forward moves by {worst.per_unit(worst.truth)}",
         f"apart by {apart:.2g} of it{_ratio(comparisons)}",
     ]
     if remark:
@@ -118,9 +118,7 @@ def _accuse(
         "\n".join(lines),
         {
             **(numbers or {}),
-            "claim": worst.claim.value,
-            "truth": worst.truth.value,
-            "bar": worst.bar,
+            **_sides(worst),
             "relative_error": apart,
         },
     )
@@ -141,6 +139,15 @@ def _ratio(comparisons: list[Comparison]) -> str:
     return f"; the claim is {middle:.6g} times the truth in every direction tried"
 
 
+def _sides(comparison: Comparison) -> dict[str, float]:
+    unit = comparison.relative_step
+    return {
+        "claim": comparison.claim.value / unit,
+        "truth": comparison.truth.value / unit,
+        "bar": comparison.bar / unit,
+    }
+
+
 def _numbers(conclusion: Conclusion) -> dict[str, float]:
     look, worst = conclusion.look, conclusion.worst
     if look is None or worst is None:
@@ -150,9 +157,7 @@ def _numbers(conclusion: Conclusion) -> dict[str, float]:
     outside = response.usable.numel() - usable
     aside = 0 if response.not_smooth else int(response.aside.sum())
     return {
-        "claim": worst.claim.value,
-        "truth": worst.truth.value,
-        "bar": worst.bar,
+        **_sides(worst),
         "resolution": look.resolution,
         "share_set_aside": (aside + outside) / max(1, response.usable.numel()),
         "relative_step": response.relative_step,
