@@ -137,9 +137,11 @@ def decode(line: bytes) -> Any:
     """The message of one line; None for an empty line or half of one."""
     try:
         read = json.loads(line)
-        kind = _KINDS[read.pop("is")]
-    except (ValueError, KeyError, AttributeError):
+    except ValueError:
         return None
+    if not isinstance(read, dict) or read.get("is") not in _KINDS:
+        return None
+    kind = _KINDS[read.pop("is")]
     fields: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) else v for k, v in read.items()
     }

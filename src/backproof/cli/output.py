@@ -31,7 +31,10 @@ def deliver(report: Report, form: str, output: Path | None, *, verbose: bool) ->
             click.echo("\n".join(lines), err=True)
     if output is not None:
         plain = report.to_json() if form == "json" else text(report, verbose=verbose)
-        write_whole(output, plain + "\n")
+        try:
+            write_whole(output, plain + "\n")
+        except OSError as error:
+            raise BadInput(f"--output {output}: {error.strerror}") from error
     elif form == "json":
         click.echo(report.to_json())
     elif report.subjects or report.skipped:

@@ -84,7 +84,7 @@ def load(place: Place, options: Options) -> Loaded:
         full, subject = without[0]
         return _nothing(place, no_inputs(subject, full, place, len(without) - 1))
     return Loaded(
-        tuple(candidates), tuple(Unchecked(t, "no inputs") for t, _ in without)
+        tuple(candidates), tuple(Unchecked(t, "it has no inputs") for t, _ in without)
     )
 
 

@@ -1,0 +1,266 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import backproof as package
+from backproof.report import Report
+
+pytestmark = pytest.mark.usefixtures("files")
+
+
+@pytest.fixture
+def check(backproof):
+    """`backproof check`, in this process."""
+    return lambda *arguments: backproof("check", "--no-isolate", *arguments)
+
+
+def test_a_right_gradient(check):
+    result = check("right.py")
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "pass          Square  right.py:4"
+    assert lines[1].startswith("              would have seen a relative error of ")
+    assert lines[2].endswith("backward calls")
+    assert lines[-1] == "1 pass"
+
+
+def test_a_wrong_gradient(check):
+    result = check("wrong.py")
+    assert result.exit_code == 1
+    assert "WRONG         Square  wrong.py:4" in result.stdout
+    assert "BP101  the gradient of `x` is not forward's derivative" in result.stdout
+    assert "at wrong.py:10" in result.stdout
+    assert "more: backproof explain BP101" in result.stdout
+
+
+def test_what_is_wrong_counts_more_than_what_could_not_be_run(check):
+    result = check("wrong.py", "bare.py", "none.py")
+    assert result.exit_code == 1
+    assert "1 WRONG, 2 could not run" in result.stdout
+    result = check("right.py", "bare.py")
+    assert result.exit_code == 2
+    assert "1 pass, 1 could not run" in result.stdout
+
+
+def test_a_folder(check, write, files):
+    write("ops/a.py", "raise ValueError('no table')\ndef inputs(): ...")
+    write("ops/z.py", "print('not run')")
+    write("ops/b.py", files["right"])
+    result = check("ops")
+    assert result.exit_code == 2
+    assert "pass          Square  ops/b.py:4" in result.stdout
+    assert "ValueError: no table" in result.stdout
+    assert "skipped: ops/z.py: it gives no inputs" in result.stdout
+
+
+def test_nothing_in_a_folder(check, write):
+    write("ops/z.py", "print('not run')")
+    result = check("ops")
+    assert result.exit_code == 2
+    assert "skipped: ops/z.py" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["none.py"], "Error: there is no file none.py"),
+        (["bare.py"], "Error: bare.py::op has no inputs to run it on."),
+        (["right.py::Sqare"], "there is no `Sqare` in right.py; did you mean Square?"),
+        (["right.py", "-i", "f64[3"], "    f64[3\n         ^\nexpected `,` or `]`"),
+        (["right.py", "-i", "*f64[3]"], "no input needs a gradient"),
+        (["right.py", "-i", "f64[3] f64[3]"], "forward raises on the given inputs"),
+        (["right.py", "-i", "i8[3]>500"], "no int8 lies within these bounds"),
+        (["right.py", "--laws", "BP999"], "there is no code 'BP999'"),
+        (["right.py", "--expect", "soft"], "there is no `soft` in right.py"),
+        (["right.py", "--inputs-from", "make"], "there is no `make` in right.py"),
+        (["right.py", "-o", "no/such/r.json"], "there is no folder"),
+        (["right.py", "--timeout", "0"], "Invalid value for '--timeout'"),
+        ([], "Missing argument 'TARGET...'"),
+    ],
+)
+def test_bad_input_ends_2_and_says_what_to_do(check, arguments, words):
+    result = check(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_json_is_all_that_is_on_standard_output(check, write, files):
+    write("loud.py", "print('at import')\n" + files["right"])
+    result = check("loud.py", "bare.py", "--format", "json")
+    assert result.exit_code == 2
+    report = Report.from_json(result.stdout)
+    assert [s.name for s in report.subjects] == ["Square"]
+    assert report.failed[0].target == "bare.py"
+    assert report.environment["seed"] == 0
+    assert report.environment["torch"]
+    assert "at import" in result.stderr
+    assert "Error: bare.py::op has no inputs" in result.stderr
+
+
+def test_the_report_goes_to_a_file_whole(check, tmp_path):
+    (tmp_path / "r.json").write_text("what was there")
+    result = check("wrong.py", "--format", "json", "--output", "r.json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert Report.from_json((tmp_path / "r.json").read_text()).exit_code() == 1
+    assert check("wrong.py", "-o", "r.txt").exit_code == 1
+    assert "\x1b" not in (tmp_path / "r.txt").read_text()
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "bare.py", "r.json", "r.txt", "right.py", "wrong.py",
+    ]  # fmt: skip
+
+
+def test_a_failed_write_leaves_what_was_there(check, tmp_path, monkeypatch):
+    from backproof.cli import output
+
+    def full(mask):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "r.json").write_text("what was there")
+    monkeypatch.setattr(output.os, "umask", full)
+    result = check("right.py", "-o", "r.json")
+    assert result.exit_code == 2
+    assert result.stderr == "Error: --output r.json: No space left on device\n"
+    assert (tmp_path / "r.json").read_text() == "what was there"
+    assert not list(tmp_path.glob(".r.json*"))
+
+
+def test_strict(check, write):
+    write("noisy.py", """
+        import torch
+        class Round(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.round()
+            @staticmethod
+            def backward(ctx, g):
+                return g
+        def inputs():
+            return torch.linspace(-3.2, 3.1, 16).double().requires_grad_()
+        def soft(x):
+            return x
+        """)  # fmt: skip
+    assert check("noisy.py").exit_code == 0
+    result = check("noisy.py", "--strict")
+    assert result.exit_code == 1
+    assert "SURROGATE     Round" in result.stdout
+    assert "BP106" in result.stdout
+    declared = check("noisy.py", "--strict", "--expect", "soft")
+    assert declared.exit_code == 0
+    assert "backward is the gradient that was declared" in declared.stdout
+
+
+def test_seed_laws_and_several_inputs(check):
+    result = check("right.py", "--laws", "bp101, 502", "--seed", "7", "-i", "f64[3]",
+                   "-i", "f32[4]>0", "--format", "json")  # fmt: skip
+    report = Report.from_json(result.stdout)
+    assert {o.code for o in report.subjects[0].outcomes} == {"BP101", "BP502"}
+    assert {o.case for o in report.subjects[0].outcomes} == {"f64[3]", "f32[4]>0"}
+    assert report.environment["seed"] == 7
+
+
+def test_verbose_shows_the_evidence(check):
+    assert "evidence for Square" in check("right.py", "-v").stdout
+
+
+def test_backward_that_raises_is_a_crash(check, write, files):
+    write("raises.py", files["right"].replace("2 * g * x", "1 / 0"))
+    result = check("raises.py")
+    assert result.exit_code == 1
+    assert "CRASHED       Square" in result.stdout
+    assert "ZeroDivisionError" in result.stdout
+
+
+def test_inputs_that_raise_do_not_stop_the_others(check, write):
+    write("half.py", """
+        import backproof, torch
+        @backproof.inputs_for(torch.tanh)
+        def first():
+            raise ValueError("no table")
+        @backproof.inputs_for(torch.sin)
+        def second():
+            return torch.ones(3).double().requires_grad_()
+        """)  # fmt: skip
+    result = check("half.py")
+    assert result.exit_code == 2
+    assert "1 pass, 1 could not run" in result.stdout
+    assert "could not run: half.py::tanh" in result.stdout
+    assert "ValueError: no table" in result.stdout
+
+
+def test_our_own_fault_is_not_blamed_on_the_subject(check, monkeypatch):
+    from backproof.cli import work
+
+    def broken(*_, **__):
+        raise RuntimeError("a defect of ours")
+
+    monkeypatch.setattr(work, "judge", broken)
+    result = check("right.py")
+    assert result.exit_code == 2
+    assert "backproof itself failed" in result.stderr
+    assert "a defect of ours" in result.stderr
+
+
+def test_output_does_not_depend_on_the_run(check):
+    assert check("right.py", "wrong.py", "-v").stdout == (
+        check("right.py", "wrong.py", "-v").stdout
+    )
+
+
+def run(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "backproof", *arguments],
+        capture_output=True, text=True, env=os.environ | environment, check=False,
+    )  # fmt: skip
+
+
+def test_in_a_worker_the_result_is_the_same(check):
+    isolated = run("check", "right.py", "wrong.py")
+    assert isolated.returncode == 1
+    assert isolated.stdout == check("right.py", "wrong.py").stdout
+    assert isolated.stderr == ""
+
+
+def test_colour():
+    arguments = ("check", "right.py", "--no-isolate")
+    assert "\x1b[32mpass" in run(*arguments, FORCE_COLOR="1").stdout
+    assert "\x1b" not in run(*arguments, FORCE_COLOR="1", NO_COLOR="1").stdout
+
+
+def test_an_ascii_terminal_gets_the_report_too():
+    result = run("check", "wrong.py", "--no-isolate", PYTHONIOENCODING="ascii")
+    assert result.returncode == 1
+    assert "claims" in result.stdout
+
+
+def test_version(backproof):
+    result = backproof("--version")
+    assert result.stdout == f"backproof {package.__version__}\n"
+
+
+def test_help_has_examples_and_exit_codes(backproof):
+    text = backproof("check", "--help").stdout
+    assert "backproof check mykernels.py::FusedNorm -i" in text
+    assert "2 it could not be run" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert {"check", "explain", "show"} <= set(backproof("-h").stdout.split())
+
+
+def test_an_unknown_command(backproof):
+    result = backproof("chek")
+    assert result.exit_code == 2
+    assert "No such command 'chek'" in result.stderr
+
+
+def test_the_worked_example_of_the_json_contract(check):
+    data = json.loads(check("wrong.py", "--format", "json").stdout)
+    (subject,) = data["subjects"]
+    assert data["schema"] == "backproof/1"
+    assert subject["verdict"] == "wrong"
+    assert subject["file"] == "wrong.py"
+    finding = subject["findings"][0]
+    assert finding["where"] == {"file": "wrong.py", "line": 10, "column": None}
