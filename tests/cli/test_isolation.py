@@ -44,6 +44,7 @@ def read_nowhere():
     ctypes.string_at(0)
 
 def sleep():
+    print("asleep", flush=True)
     time.sleep(600)
 
 def loop():
@@ -241,7 +242,7 @@ def test_the_command_can_be_ended_at_any_time(hostile, number, code):
         workers = wait_for(
             lambda: len(found := children_of(running.pid)) == 2 and found
         )
-        time.sleep(1.5)  # `First` takes a moment, then it hangs for good
+        assert any("asleep" in line for line in running.stderr)  # it hangs for good now
         running.send_signal(number)
         stdout, _ = running.communicate(timeout=10)
     finally:

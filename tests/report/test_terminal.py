@@ -30,7 +30,7 @@ WRONG         OffByTwo  examples/broken/softplus.py:7
          tried
          backward claims   5.62995 ± 6e-15
          forward moves by  2.81497 ± 8e-12
-         on the inputs one
+         with one alone
          at examples/broken/softplus.py:26
          Derive it again, and compare it with what autograd gives.
          more: backproof explain BP101

@@ -107,7 +107,7 @@ inconclusive subjects a 1.
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long one call of forward or backward may take.",
+    help="How long one call of forward or backward may take, in isolation.",
 )
 @click.option(
     "--isolate/--no-isolate",

@@ -132,11 +132,11 @@ def _findings(
 
 
 def _on(subject: Judgement, code: str) -> str:
-    """On which inputs a law is broken, where there were several."""
+    """With which inputs a law is broken, where it is not so with all."""
     bad = (Status.BROKEN, Status.CRASHED)
-    broken = [o.case for o in subject.outcomes if o.code == code and o.status in bad]
-    several = len({o.case for o in subject.outcomes}) > 1
-    return f"on the inputs {', '.join(broken)}" if several and broken else ""
+    broken = {o.case for o in subject.outcomes if o.code == code and o.status in bad}
+    others = {o.case for o in subject.outcomes} - broken
+    return f"with {', '.join(sorted(broken))} alone" if broken and others else ""
 
 
 def _unexplained(subject: Judgement) -> Iterator[Outcome]:
