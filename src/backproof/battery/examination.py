@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from backproof.battery.base import Base
-from backproof.battery.float64_stage import departure, wide_inquiry
+from backproof.battery.float64_stage import departure, steps_fit, wide_inquiry
 from backproof.battery.inquiry import Conclusion, Inquiry, Kind
 from backproof.battery.look import Comparison
 from backproof.battery.raw_backward import RawReturn, raw_backward
@@ -103,9 +104,22 @@ class Examination:
         if explained and native.kind is Kind.WRONG:
             # The same gradient, at values that float64 could not decide.
             return Gradient(formula.kind, formula, native, formula, distance)
-        wrong_here = native.kind is Kind.WRONG and formula.kind is Kind.RIGHT
+        if formula.kind is not Kind.RIGHT or native.look is None:
+            return Gradient(native.kind, native, native, formula, distance)
+        if native.kind is Kind.STAIRCASE or not steps_fit(inquiry, wide, native.look):
+            words = (
+                "the inputs' own type is too coarse for this function: float64 itself "
+                "does not find its derivative with the steps that it resolves"
+            )
+            unsure = dataclasses.replace(native, kind=Kind.UNDECIDED, words=words)
+            return Gradient(Kind.UNDECIDED, unsure, native, formula, distance)
         return Gradient(
-            native.kind, native, native, formula, distance, precision_only=wrong_here
+            native.kind,
+            native,
+            native,
+            formula,
+            distance,
+            precision_only=native.kind is Kind.WRONG,
         )
 
     @functools.cached_property

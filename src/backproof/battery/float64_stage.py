@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from backproof.battery.base import clean
 from backproof.battery.inquiry import Conclusion, Inquiry
+from backproof.battery.look import Look, OutsideDomain
 from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.battery.vectors import inner, minus, overlap
 from backproof.errors import BadInput
@@ -52,7 +52,7 @@ def departure(
     eps = native.base.precision.eps
     worst, explained = 0.0, True
     for cotangent, gradient in zip(look.cotangents, look.gradients, strict=True):
-        verified = clean(wide.trial.pull(wide.base.graph, cotangent))
+        verified = wide.observer.gradient(cotangent)
         change = minus(gradient, verified)
         for ladder in look.ladders:
             size = overlap(verified, ladder.steps)
@@ -68,3 +68,20 @@ def departure(
             explained &= together <= max(_COHERENT * eps, 4 * noise)
             worst = max(worst, each, together)
     return worst, explained
+
+
+def steps_fit(native: Inquiry, wide: Inquiry, look: Look) -> bool:
+    """Whether float64 itself finds its derivative with the native look's steps.
+
+    The steps that a coarse type resolves can be too long for a function: it then
+    rejects what is right. Costs as many float64 forwards as the look took.
+    """
+    p = look.precision
+    try:
+        ladders = wide.observer.climb(native.observer.lines(p, look.factor), p)
+        response = wide.observer.respond(ladders, p, look.factor)
+    except (Refused, OutsideDomain):
+        return False
+    gradients = [wide.observer.gradient(u) for u in look.cotangents]
+    seen = wide.observer.compare(ladders, response, look.cotangents, gradients)
+    return not any(c.rejects for c in seen)

@@ -37,10 +37,9 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
         BackwardRaised: the user's backward raises.
     """
     node = graph.tensors[0].grad_fn
-    definition = _applied(trial.subject)
-    if (
-        definition is None
-        or getattr(type(node), "_forward_cls", None) is not definition
+    definition: Any = _applied(trial.subject)
+    if definition is None or definition is not getattr(
+        type(node), "_forward_cls", None
     ):
         return None
     if any(t.grad_fn is not node for t in graph.tensors):
@@ -58,8 +57,9 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
         ]
     restart(trial.seed)
     trial.num_backward += 1
+    backward: Any = definition.backward
     try:
-        returned = definition.backward(node, *handed)
+        returned = backward(node, *handed)
     except Exception as error:
         raise BackwardRaised(str(error)) from error
     values = returned if isinstance(returned, tuple) else (returned,)

@@ -1,9 +1,10 @@
 """Is forward piecewise constant? Rounding, sign, argmax, one-hot, quantisation.
 
-On a step of a few units in the last place a smooth function of its inputs' own
-precision moves nearly all of its outputs that depend on them; a staircase moves hardly
-any. A smooth but flat function (1000 + x) stays put too, so the claim must also be too
-large to be hidden in the rounding of the outputs.
+On a step of a few units in the last place a smooth function moves nearly all of the
+outputs that depend on its inputs; a staircase moves hardly any. Two things stand still
+as well and are none: a function so flat that rounding hides its slope (1000 + x), so the
+claim must be too large to be hidden; and one that computes in a coarser type or cancels,
+whose stairs are as low as that type's grain, so the stairs must be higher.
 """
 
 from __future__ import annotations
@@ -14,53 +15,80 @@ from torch import Tensor
 from backproof.battery.look import Look, Observer
 from backproof.battery.trial import Refused
 from backproof.battery.vectors import Vector, inner
-from backproof.probe import move, real_dtype, spacing
+from backproof.probe import move, real_dtype, spacing, typical
 
 _STILL = 0.8  # share of the outputs that a staircase leaves where they are
 _PLACES = 4  # units in the last place that inputs move by
+_LOWEST_STAIR = 0.01  # of an output's size: above bfloat16's grain, below 7 bits'
+_STRIDES = (2.0**-6, 2.0**-3)  # relative steps that look for a stair where none was met
 
 
-def is_staircase(observer: Observer, look: Look, only: int | None = None) -> bool:
-    """Whether the outputs stand still beside x; costs 2 forward calls.
+def is_staircase(observer: Observer, look: Look) -> bool:
+    """Whether the outputs stand still beside x and jump farther on.
 
-    Args:
-        observer: who looks.
-        look: whose lines and cotangents to use.
-        only: the index of one input to move alone.
+    Costs 2 forward calls, 2 more where no step of the look met a stair.
     """
-    trial = observer.trial
-    steps: list[Tensor | None] = []
-    for k, (point, along) in enumerate(
-        zip(trial.points, look.ladders[0].steps, strict=True)
-    ):
-        if along is None or (only is not None and k != only):
-            steps.append(None)
-            continue
-        size = torch.nan_to_num(point.values.abs(), 0.0, 0.0, 0.0)
-        unit = spacing(size, point.dtype) * _PLACES
-        # A zero has the finest spacing of all; its step is the one that the look took.
-        unit = torch.where(size > 0, unit, along.abs())
-        steps.append(torch.where(along == 0, 0.0, unit * along.sign()))
-    values = observer.base.values
+    trial, values = observer.trial, observer.base.values
+    steps = _last_places(observer, look)
     try:
         moved = [
             trial.forward(move(trial.points, steps, m)) - values for m in (1.0, -1.0)
         ]
+        # On one side at least: x may lie at the very edge of a stair.
+        rests = (moved[0] == 0) | (moved[1] == 0)
+        counted = look.response.moves
+        if not bool(counted.any()):
+            counted = look.response.usable
+        if float(rests[counted].double().mean()) < _STILL:
+            return False
+        heights = _heights(observer, look)
     except Refused:
         return False
-    # Of the outputs that a longer step moved; the others may not depend on x at all.
-    counted = look.response.moves
-    if not bool(counted.any()):
-        counted = look.response.usable
-    # On one side at least: x may lie at the very edge of a stair.
-    still = float(((moved[0] == 0) | (moved[1] == 0))[counted].double().mean())
-    if still < _STILL:
+    if heights.numel() and float(heights.median()) < _LOWEST_STAIR:
         return False
     return _claim_would_show(observer, look, steps)
 
 
+def _last_places(observer: Observer, look: Look) -> list[Tensor | None]:
+    """Steps of a few units in the last place along the look's first line."""
+    steps: list[Tensor | None] = []
+    for point, along in zip(
+        observer.trial.points, _first_line(observer, look), strict=True
+    ):
+        if along is None:
+            steps.append(None)
+            continue
+        size = point.values.abs().nan_to_num_(0.0, 0.0, 0.0)
+        unit = spacing(size, point.dtype).mul_(_PLACES)
+        # A zero has the finest spacing of all; its step is the one that the look took.
+        unit = torch.where(size > 0, unit, along.abs())
+        steps.append(unit.mul_(along.sign()))
+    return steps
+
+
+def _heights(observer: Observer, look: Look) -> Tensor:
+    """The lowest stair that each moving output met, relative to its size."""
+    values = observer.base.values
+    size = values.abs().clamp(min=0.1 * typical(values))
+    single = [ladder.moved for ladder in look.ladders if ladder.count == 1]
+    if not any(bool(moved.any()) for moved in single):
+        trial, unit = observer.trial, look.response.relative_step
+        far = [None if d is None else d / unit for d in _first_line(observer, look)]
+        single = [
+            (trial.forward(move(trial.points, far, m)) - values).reshape(1, -1)
+            for m in _STRIDES
+        ]
+    met = torch.cat(single).abs_()
+    lowest = torch.where((met > 0) & (met < torch.inf), met, torch.inf).amin(0)
+    return (lowest / size)[lowest < torch.inf]
+
+
+def _first_line(observer: Observer, look: Look) -> list[Tensor | None]:
+    return observer.lines(look.precision, look.factor)[0][0]
+
+
 def _claim_would_show(observer: Observer, look: Look, steps: Vector) -> bool:
-    """Whether such a claim, were it true, would move the outputs by what they can show."""
+    """Whether such a claim, were it true, would move the outputs by what they show."""
     trial = observer.trial
     for cotangent, gradient in zip(look.cotangents, look.gradients, strict=True):
         claim = abs(inner(gradient, steps))

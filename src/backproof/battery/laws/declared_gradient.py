@@ -15,7 +15,8 @@ from backproof.battery.trial import Refused, Trial
 from backproof.probe import ANYWHERE, coarsest
 from backproof.records import Evidence, broken, held
 
-_ROUNDINGS = 64.0  # of eps, relative to the larger of claim and declaration
+_ROUNDINGS = 64.0  # of eps, relative to the declared element
+_ROUNDINGS_COARSE = 8.0  # where 64 would be percents
 _FAR = {torch.float16: 1e2}
 _FAR_ELSEWHERE = 1e3  # "extreme", as a multiple of the inputs' own size
 _BESIDE = 1e-6  # where a soft function's derivative jumps within this, either is right
@@ -104,9 +105,10 @@ def _expected(
     is the declaration's own rounding.
     """
     eps = coarsest(trial.dtypes).eps
+    rounding = max(_ROUNDINGS_COARSE * eps, min(_ROUNDINGS * eps, 1e-4))
     own = declaration.gradient_of(trial, values, trial.split(cotangent))
     allowed = [
-        torch.zeros_like(v) if g is None else g.abs() * _ROUNDINGS * eps
+        torch.zeros_like(v) if g is None else g.abs() * rounding
         for g, v in zip(own, values, strict=True)
     ]
     if trial.subject.expect is not None:
