@@ -58,6 +58,7 @@ def faults(inputs: Sequence[Tensor], deltas: Sequence[float], seed: int) -> list
     n = inputs[largest].numel()
     made = [Fault("none", nothing)]
     made += [Fault(f"whole x (1 + {d:g})", scaled(d), d) for d in deltas]
+    made.append(Fault("all zero", lambda gs: [torch.zeros_like(g) for g in gs]))
     if n >= 2:
         place = int(torch.randint(n, (1,), generator=random))
         start = int(torch.randint(max(1, n - n // 4), (1,), generator=random))
@@ -109,7 +110,11 @@ def inject(
 def effect(
     function: Callable[..., Any], inputs: Sequence[Tensor], corrupt: Corrupt
 ) -> float:
-    """The relative size of the error in the gradient of one random cotangent."""
+    """The relative size of the error in the gradient of one random cotangent.
+
+    Zero where the right gradient is nothing but rounding: what is wrong with dust is
+    no fault.
+    """
     fresh = [t.detach().clone().requires_grad_(t.requires_grad) for t in inputs]
     needed = [t for t in fresh if t.requires_grad]
     torch.manual_seed(1)
@@ -117,6 +122,8 @@ def effect(
     cotangents = [torch.randn(t.shape, dtype=torch.float64).to(t.dtype) for t in found]
     right = _gradients(found, needed, cotangents)
     wrong = corrupt([g.clone() for g in right])
+    if _is_dust(right, fresh, found, cotangents):
+        return 0.0
     error = sum(
         _square(a.double() - b.double()) for a, b in zip(right, wrong, strict=True)
     )
@@ -178,6 +185,25 @@ def _gradients(
         torch.zeros_like(t) if g is None else g
         for g, t in zip(given, needed, strict=True)
     ]
+
+
+def _is_dust(
+    right: Gradients,
+    inputs: list[Tensor],
+    found: list[Tensor],
+    cotangents: list[Tensor],
+) -> bool:
+    """Whether a gradient is zero but for the rounding of the outputs' own size."""
+    moved = sum(
+        float((g * x).abs().sum())
+        for g, x in zip(right, (t for t in inputs if t.requires_grad), strict=True)
+    )
+    size = sum(
+        float((u * y.detach()).abs().sum())
+        for u, y in zip(cotangents, found, strict=True)
+    )
+    grain = max(torch.finfo(y.dtype).eps for y in found)
+    return moved < 10 * grain * size
 
 
 def _on(which: int, change: Callable[[Tensor], Tensor]) -> Corrupt:
