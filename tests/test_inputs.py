@@ -6,7 +6,7 @@ from typing import get_args
 import hypothesis.strategies as st
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 
 import backproof
 from backproof.errors import BadInput
@@ -72,11 +72,13 @@ def calls(draw):
     return tuple(Argument(s, n) for s, n in zip(specs, names, strict=True))
 
 
+@settings(deadline=None)
 @given(calls(), st.sampled_from([" ", ", ", "   ", " , "]))
 def test_what_is_written_is_read_back(arguments, separator):
     assert parse(separator.join(map(str, arguments))) == arguments
 
 
+@settings(deadline=None)
 @given(st.text("f634[],2 @>=<in(01)spd*None.-\"'x", max_size=30))
 def test_any_text_is_read_or_refused_with_a_caret_in_it(text):
     try:

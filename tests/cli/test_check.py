@@ -2,7 +2,9 @@ import json
 import os
 import subprocess
 import sys
+from importlib import resources
 
+import jsonschema
 import pytest
 
 import backproof as package
@@ -258,6 +260,10 @@ def test_an_unknown_command(backproof):
 
 def test_the_worked_example_of_the_json_contract(check):
     data = json.loads(check("wrong.py", "--format", "json").stdout)
+    schema = json.loads(
+        (resources.files("backproof.report") / "schema.json").read_text()
+    )
+    jsonschema.validate(data, schema)
     (subject,) = data["subjects"]
     assert data["schema"] == "backproof/1"
     assert subject["verdict"] == "wrong"

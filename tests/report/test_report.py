@@ -6,7 +6,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from backproof.errors import BadInput, WrongGradient
 from backproof.records import (
@@ -77,6 +77,7 @@ REPORTS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(REPORTS)
 def test_a_report_survives_json(report):
     text = report.to_json()
@@ -86,6 +87,7 @@ def test_a_report_survives_json(report):
     assert again.to_json() == text
 
 
+@settings(deadline=None)
 @given(REPORTS)
 def test_json_is_as_the_schema_says(report):
     VALIDATOR.validate(report.to_dict())

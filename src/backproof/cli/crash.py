@@ -20,7 +20,7 @@ from backproof.records import (
     Verdict,
 )
 
-_SIGNALS = {
+_SIGNALS: dict[int, str] = {
     signal.SIGSEGV: "a segmentation fault: memory was used that is not its own",
     signal.SIGABRT: "an abort, as a failed assertion in C++ or a double free makes",
     signal.SIGFPE: "an arithmetic fault, such as an integer division by zero",
@@ -62,11 +62,12 @@ def of_exit(code: int, dump: str) -> Death:
             "Raise an exception instead: whoever trains with it can then handle it.",
             _place(dump),
         )
-    number = signal.Signals(-code)
-    detail = _SIGNALS.get(number, "")
+    known = {number.value: number.name for number in signal.Signals}
+    name = known.get(-code, f"signal {-code}")  # real-time signals have no name
+    detail = _SIGNALS.get(-code, "")
     return Death(
-        f"killed the process: {number.name}",
-        f"{number.name} is {detail}." if detail else "",
+        f"killed the process: {name}",
+        f"{name} is {detail}." if detail else "",
         "Run it alone on the same inputs, with the native debugger of your platform.",
         _place(dump),
     )
