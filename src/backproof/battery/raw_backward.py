@@ -57,9 +57,8 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
         ]
     restart(trial.seed)
     trial.num_backward += 1
-    backward: Any = definition.backward
     try:
-        returned = backward(node, *handed)
+        returned = definition.backward(node, *handed)
     except Exception as error:
         raise BackwardRaised(str(error)) from error
     values = returned if isinstance(returned, tuple) else (returned,)

@@ -48,8 +48,9 @@ class Ladder:
             self.moved.masked_fill_(~mask, 0.0)
 
     def reach(self, part: slice) -> Tensor:
-        """Largest |y(x + m d) - y(x)| / |m| of each output over the rungs."""
-        return self.moved[:, part].abs().mul_(_per_step(self.ratio)).amax(0)
+        """Largest |y(x + m d) - y(x)| / |m| of each output over the rungs, a line."""
+        most = self.moved[:, part].abs().mul_(_per_step(self.ratio)).amax(0)
+        return most if self.count == 1 else most.div_(self.count)
 
 
 def climb(

@@ -75,12 +75,12 @@ _FLOAT32 = Precision(
 _FLOAT16 = Precision(
     eps=2.0**-10, step=1 / 64, ratio=2, repeats=4, z=4.5, kappa=2.0, prior=0.3, bias=0.5,
     resolution=1e-1, null=3e-2, rough=0.2, rough_z=10.0, aside=0.3, linear=0.1,
-    longer=2.0, shorter=1 / 4, decades=(),
+    longer=1.6, shorter=1 / 2, decades=(),
 )  # fmt: skip
 _BFLOAT16 = Precision(
     eps=2.0**-7, step=1 / 16, ratio=2, repeats=8, z=4.5, kappa=2.0, prior=0.3, bias=0.5,
     resolution=0.3, null=0.1, rough=0.5, rough_z=8.0, aside=0.3, linear=0.2,
-    longer=2.0, shorter=1 / 4, decades=(),
+    longer=1.6, shorter=1 / 2, decades=(),
 )  # fmt: skip
 
 PRECISIONS: dict[torch.dtype, Precision] = {
