@@ -46,12 +46,19 @@ class _Commands(click.Group):
             raise _Refusal(str(error)) from error
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+_HELP = """Custom gradients for PyTorch that people can trust.
+
+\b
+Examples:
+  backproof check mykernels.py      # a verdict for each Function in it
+  backproof check examples/ --strict
+  backproof explain BP101           # what a code means, and what to do
+"""  # click takes the backspace as: do not rewrap what follows
+
+
+@click.group(
+    cls=_Commands, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="backproof", message="%(prog)s %(version)s")
 def main() -> None:
-    r"""Custom gradients for PyTorch that people can trust.
-
-    \b
-    backproof check mykernels.py      # a verdict for each Function in it
-    backproof explain BP101           # what a code means, and what to do
-    """
+    """The program; each command is a file of this folder."""

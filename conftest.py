@@ -1,0 +1,52 @@
+"""What is shown runs: the README's and the docs' code, and the docstrings' examples."""
+
+import re
+import subprocess
+import sys
+from doctest import ELLIPSIS
+from pathlib import Path
+
+from sybil import Example, Sybil
+from sybil.document import PythonDocStringDocument
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+from sybil.parsers.rest import DocTestParser
+
+_ROOT = Path(__file__).parent
+
+
+def _run_console(example: Example) -> None:
+    """Each `$ command` prints what stands below it, but for the digits of numbers."""
+    for block in re.split(r"^\$ ", example.parsed, flags=re.MULTILINE)[1:]:
+        command, _, expected = block.partition("\n")
+        program, *arguments = command.split()
+        assert program == "backproof"
+        done = subprocess.run(
+            [sys.executable, "-m", program, *arguments],
+            cwd=_ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert _masked(done.stdout) == _masked(expected), done.stdout + done.stderr
+
+
+def _masked(text: str) -> list[str]:
+    """Words with numbers masked: another processor rounds otherwise, and lines rewrap."""
+    number = r"-?\d+(\.\d+)?(e[-+]?\d+)?( ?%)?"
+    return re.sub(r"(?<![\w.:])" + number + r"(?!\w)", "#", text).split()
+
+
+pytest_collect_file = (
+    Sybil(
+        parsers=[
+            PythonCodeBlockParser(),
+            CodeBlockParser(language="console", evaluator=_run_console),
+        ],
+        patterns=["README.md", "docs/*.md"],
+    )
+    + Sybil(
+        parsers=[DocTestParser(optionflags=ELLIPSIS)],
+        patterns=["src/backproof/**/*.py"],
+        document_types={".py": PythonDocStringDocument},
+    )
+).pytest()
