@@ -37,6 +37,11 @@ _BEYOND = (
     "captured-tensor",
 )  # a first derivative, but of a tensor that is no argument
 _DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "cases"
+_GRADCHECK: dict[str, dict[str, bool]] = {
+    "slow": {"fast": False},
+    "fast": {"fast": True},
+    "second": {"fast": False, "second_order": True},  # slow; not in a quick run
+}
 _REFEREES = {
     "ours": "backproof.check",
     "slow": "gradcheck slow",
@@ -66,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.only:
         files = [f for f in files if any(part in f.name for part in given.only)]
     seeds = given.seeds or (1 if given.quick else 3)
-    work = functools.partial(measure, first=given.seed, seeds=seeds)
+    referees = list(_GRADCHECK)[: 2 if given.quick else 3]
+    work = functools.partial(measure, first=given.seed, seeds=seeds, referees=referees)
     rows = list(each(work, files, jobs=given.jobs, words="cases"))
     _print_summary(rows)
     _print_cases(rows)
@@ -74,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return judge_targets(_targets(rows, seeds), quick=given.quick)
 
 
-def measure(file: Path, *, first: int, seeds: int) -> Row:
+def measure(file: Path, *, first: int, seeds: int, referees: Sequence[str]) -> Row:
     """All referees on one case, each on a freshly loaded module and fresh inputs."""
     module = _load(file)
     row: Row = {
@@ -92,13 +98,9 @@ def measure(file: Path, *, first: int, seeds: int) -> Row:
         row["verdicts"].append(answer.verdict)
         if seed == first:
             row |= answer.row("ours")
-    for name, options in (
-        ("slow", {"fast": False}),
-        ("fast", {"fast": True}),
-        ("second", {"fast": False, "second_order": True}),
-    ):
+    for name in referees:
         module = _load(file)
-        row |= gradcheck(module.op, _inputs(module), **options).row(name)
+        row |= gradcheck(module.op, _inputs(module), **_GRADCHECK[name]).row(name)
     return row
 
 
@@ -135,16 +137,18 @@ def _print_summary(rows: list[Row]) -> None:
             [
                 group,
                 "a false alarm" if group == "healthy" else "right",
-                *(
-                    share(sum(_accuses(row, referee) for row in mine), len(mine))
-                    for referee in _REFEREES
-                ),
+                *(_share_accused(mine, referee) for referee in _REFEREES),
                 Counter(row["ours_verdict"] for row in mine)["inconclusive"],
             ]
             for group in sorted({row["group"] for row in rows})
             for mine in [[row for row in rows if row["group"] == group]]
         ],
     )
+
+
+def _share_accused(mine: list[Row], referee: str) -> str:
+    asked = [row for row in mine if f"{referee}_verdict" in row]
+    return share(sum(_accuses(row, referee) for row in asked), len(asked))
 
 
 def _print_cases(rows: list[Row]) -> None:
@@ -170,7 +174,7 @@ def _print_cases(rows: list[Row]) -> None:
                 row["fault"] or "-",
                 row["ours_verdict"],
                 _verdicts(row),
-                *(row[f"{name}_verdict"] for name in ("slow", "fast", "second")),
+                *(row.get(f"{name}_verdict") for name in _GRADCHECK),
                 row["ours_words"][:90],
             ]
             for row in sorted(rows, key=lambda row: (row["group"], row["case"]))

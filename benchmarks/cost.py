@@ -377,7 +377,7 @@ def _targets(rows: list[Row], compared: list[tuple[str, float, float]]) -> list[
         and row["overhead"] >= 1
     ]
     words = f"overhead above the calls' own time from {_LARGE:,} elements in"
-    targets.append(Target(f"{words}: {listed(heavy)}", not heavy))
+    targets.append(Target(f"{words}: {listed(heavy)}", not heavy, always=False))
     slower = [f"{name} {faster:.0f}" for name, faster, _ in compared if faster < 100]
     larger = [f"{name} {ratio:.2f}" for name, _, ratio in compared if ratio > 0.1]
     targets += [

@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _operators(given, dtypes: Sequence[str]) -> list[Row]:
-    stride = given.every or (24 if given.quick else 1)
+    stride = given.every or (32 if given.quick else 1)
     tasks = [
         (name, dtype) for dtype in dtypes for name in names(DTYPES[dtype])[3::stride]
     ]

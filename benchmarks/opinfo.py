@@ -25,12 +25,15 @@ from running import (
     Target,
     each,
     judge_targets,
+    listed,
     parser,
     prepare,
     print_table,
     share,
     write_rows,
 )
+
+from backproof.probe import PRECISIONS
 
 _QUICK_STRIDE = 16  # every 16th operator, two samples each
 _ALL = ("float64", "float32", "bfloat16")
@@ -140,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for row in found
     ]
     _print_counts(rows, dtypes)
+    _print_coarse_passes(rows, dtypes)
     _print_convictions(rows)
     _print_undecided(rows)
     write_rows(given.out, rows)
@@ -230,6 +234,27 @@ def _count(mine: list[Row], dtype: str, referee: str) -> list[object]:
         verdicts["timeout"],
         f"{sum(row[f'{referee}_seconds'] for row in mine):.0f}",
     ]
+
+
+def _print_coarse_passes(rows: list[Row], dtypes: Sequence[str]) -> None:
+    """Passes in which some input was resolved worse than a pass needs.
+
+    A gradient that is zero on a staircase, or an operator that casts, has no better.
+    """
+    print()
+    for dtype in dtypes:
+        needed = PRECISIONS[DTYPES[dtype]].resolution
+        passed = [
+            row
+            for row in rows
+            if row["dtype"] == dtype and row["ours_verdict"] == "pass"
+        ]
+        coarse = [row for row in passed if row["ours_resolution"] > needed]
+        print(
+            f"{dtype}: passes with an input resolved worse than {needed:g}: "
+            f"{share(len(coarse), len(passed))}: "
+            f"{listed((row['operator'] for row in coarse), 12)}"
+        )
 
 
 def _print_convictions(rows: list[Row]) -> None:

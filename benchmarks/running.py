@@ -154,9 +154,10 @@ def listed(names: Iterable[str], most: int = 8) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """What a benchmark must show; a share of a small sample proves nothing either way.
+    """What a benchmark must show.
 
-    `always` marks what must hold of a `--quick` run too.
+    A `--quick` run fails only for what must hold `always`: a share of a small sample,
+    or a time on a busy machine, proves nothing.
     """
 
     words: str
@@ -171,8 +172,8 @@ def judge_targets(targets: Sequence[Target], *, quick: bool) -> int:
     for target in targets:
         judged = target.always or not quick
         missed |= judged and not target.met
-        word = "met   " if target.met else "MISSED" if judged else "(few) "
-        print(f"{word}  {target.words}")
+        word = "met   " if target.met else "MISSED" if judged else "missed"
+        print(f"{word}  {target.words}" + ("" if judged else " (not judged)"))
     return int(missed)
 
 
