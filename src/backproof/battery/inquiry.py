@@ -301,13 +301,18 @@ class Inquiry:
                 return self._conclude(Kind.WRONG, look, kinks=kinks)
             if kinks.decides:
                 return self._conclude(Kind.RIGHT, look, kinks=kinks)
-        share = float(look.response.aside.sum()) / max(
-            1, int(look.response.moves.sum())
+        rough, moving = (
+            int(torch.count_nonzero(mask))
+            for mask in (look.response.aside, look.response.moves)
+        )
+        what = (
+            f"{rough} of the {moving} outputs that move kink, jump or are noise"
+            if rough
+            else "what its outputs add up to kinks"
         )
         words = (
-            f"forward is not smooth at these inputs: {share:.0%} of the outputs that move "
-            "kink, jump or are noise at every step size tried; give inputs away from its "
-            "kinks, or a case with less noise"
+            f"forward is not smooth at these inputs: {what} at every step size tried; "
+            "give inputs away from its kinks, or a case with less noise"
         )
         return self._conclude(Kind.NOT_SMOOTH, look, words=words, kinks=kinks)
 

@@ -82,7 +82,7 @@ def direction(
         level: equal elements move alike, all upwards: ties stay ties.
     """
     values = point.values
-    least = 0.5 * typical(values)
+    least = 1.0 * typical(values)
     everywhere = is_finite(values)
     within = everywhere and bool((values.abs() <= 1).all())
     structure = _structure_room(point)

@@ -31,6 +31,8 @@ class Precision:
         rough: an output is not smooth when its contrast exceeds this share of its slope
         rough_z: and this many standard deviations of its noise.
         aside: where more than this share of the outputs is rough, the whole is.
+        lively: outputs that hardly respond, being mostly rounding, get their weight
+            divided by this at most: it helps dense faults, and hides single ones.
         linear: backward's relative departure from linearity that rounding explains.
         longer: factor on `step` for a second look where noise is in the way.
         shorter: factor on `step` for a second look where the function is rough.
@@ -50,6 +52,7 @@ class Precision:
     rough: float
     rough_z: float
     aside: float
+    lively: float
     linear: float
     longer: float
     shorter: float
@@ -63,23 +66,23 @@ class Precision:
 
 _FLOAT64 = Precision(
     eps=2.0**-52, step=4e-6, ratio=4, repeats=1, z=5.0, kappa=2.0, prior=0.3, bias=2.0,
-    resolution=1e-5, null=1e-4, rough=1e-4, rough_z=30.0, aside=0.8, linear=1e-6,
+    resolution=1e-5, null=1e-4, rough=1e-4, rough_z=30.0, aside=0.8, lively=1.0, linear=1e-6,
     longer=64.0, shorter=1 / 8, decades=(-7, -14, -21, -28),
 )  # fmt: skip
 _FLOAT32 = Precision(
     eps=2.0**-23, step=1e-3, ratio=4, repeats=1, z=5.0, kappa=2.0, prior=0.3, bias=2.0,
-    resolution=2e-2, null=1e-3, rough=3e-2, rough_z=30.0, aside=0.8, linear=1e-2,
+    resolution=2e-2, null=1e-3, rough=3e-2, rough_z=30.0, aside=0.8, lively=1.0, linear=1e-2,
     longer=4.0, shorter=1 / 4, decades=(-5, -10),
 )  # fmt: skip
 # Below, half an eps of bias: constants of a correct backward are rounded to the type.
 _FLOAT16 = Precision(
     eps=2.0**-10, step=1 / 64, ratio=2, repeats=4, z=4.5, kappa=2.0, prior=0.3, bias=0.5,
-    resolution=1e-1, null=3e-2, rough=0.2, rough_z=10.0, aside=0.3, linear=0.1,
+    resolution=1e-1, null=3e-2, rough=0.2, rough_z=10.0, aside=0.3, lively=0.2, linear=0.1,
     longer=1.6, shorter=1 / 2, decades=(),
 )  # fmt: skip
 _BFLOAT16 = Precision(
     eps=2.0**-7, step=1 / 16, ratio=2, repeats=8, z=4.5, kappa=2.0, prior=0.3, bias=0.5,
-    resolution=0.3, null=0.1, rough=0.5, rough_z=8.0, aside=0.3, linear=0.2,
+    resolution=0.3, null=0.1, rough=0.5, rough_z=8.0, aside=0.3, lively=0.2, linear=0.2,
     longer=1.6, shorter=1 / 2, decades=(),
 )  # fmt: skip
 

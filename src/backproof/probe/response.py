@@ -97,7 +97,7 @@ class Response:
             scale = self.scale[part]
             lively = self.reach[part] / (self.relative_step * scale).clamp_(min=_TINY)
             noisy = self.variance[part].sqrt().div_(4 * p.prior * p.eps)
-            lively.clamp_(0.2, 1.0)
+            lively.clamp_(p.lively, 1.0)
             if float(scale.min()) == 0:
                 lively = torch.where(scale > 0, lively, 1.0)
                 scale = torch.where(scale > 0, scale, middle)

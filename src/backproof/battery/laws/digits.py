@@ -71,6 +71,10 @@ def _rounding(examination: Examination) -> Evidence:
     back = [None if g is None else g / _ODD_SCALE for g in again]
     change = minus(back, gradient)
     gap, size, natural = examination.sizes(change, gradient)
+    if size <= own.null * natural:
+        raise NotApplicable(
+            "the gradient is as good as zero, so it has no digits to lose"
+        )
     share = relative(gap, max(size, _ROUNDINGS * own.eps / limit * natural))
     numbers = {"rounding": share, "allowed": limit}
     if share <= limit:
