@@ -173,7 +173,8 @@ def judge_targets(targets: Sequence[Target], *, quick: bool) -> int:
         judged = target.always or not quick
         missed |= judged and not target.met
         word = "met   " if target.met else "MISSED" if judged else "missed"
-        print(f"{word}  {target.words}" + ("" if judged else " (not judged)"))
+        why = "" if judged or target.met else " (not judged in a quick run)"
+        print(f"{word}  {target.words}{why}")
     return int(missed)
 
 
