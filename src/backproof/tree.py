@@ -6,6 +6,7 @@ A leaf is whatever is none of these. Leaves are named as a user would write them
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -32,13 +33,11 @@ def rebuild(value: Any, fresh: Iterator[Any]) -> Any:
     if isinstance(value, Mapping):
         return _like(value, {k: rebuild(v, fresh) for k, v in value.items()})
     if _is_record(value):
-        copy = object.__new__(type(value))  # no __init__: it may compute or validate
-        for key, held in vars(value).items():
-            object.__setattr__(copy, key, held)
+        built = copy.copy(value)  # no __init__: it may compute or validate
         for field in dataclasses.fields(value):
             new = rebuild(getattr(value, field.name), fresh)
-            object.__setattr__(copy, field.name, new)
-        return copy
+            object.__setattr__(built, field.name, new)
+        return built
     return next(fresh)
 
 
@@ -61,10 +60,12 @@ def _is_record(value: Any) -> bool:
 
 
 def _like(old: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
-    """`items` in the mapping type of `old` where that type can be built from a dict."""
+    """`items` in a mapping like `old`, with its default factory where it has one."""
     if type(old) is dict:
         return items
+    built = copy.copy(old)
     try:
-        return type(old)(items)  # type: ignore[call-arg]
-    except TypeError:
+        built.update(items)  # type: ignore[attr-defined]
+    except AttributeError:
         return items
+    return built

@@ -29,13 +29,23 @@ def backward_noise(
     limit = base.precision.linear * norm(gradient)
     scaled = trial.represent(cotangent * _SCALE)
     try:
-        graph = trial.record(move(trial.points, _last_places(trial), 1.0))
-        change = _change(trial.pull(graph, scaled), gradient)
+        change = _change(pull_nudged(trial, scaled), gradient)
         if norm(change) > limit:
             change = _change(trial.pull(base.graph, scaled), gradient)
     except (Refused, BackwardRaised):
         return None
     return change if norm(change) <= limit else None
+
+
+def pull_nudged(trial: Trial, cotangent: Tensor) -> list[Tensor | None]:
+    """Backward of a cotangent at inputs moved in their last place, or not at all.
+
+    Raises:
+        Refused: forward raises there.
+        BackwardRaised: backward raises there.
+    """
+    graph = trial.record(move(trial.points, _last_places(trial), 1.0))
+    return trial.pull(graph, cotangent)
 
 
 def _change(scaled: list[Tensor | None], gradient: Vector) -> list[Tensor | None]:

@@ -21,6 +21,7 @@ from backproof.probe import (
     typical,
 )
 
+_TRIED = 8  # elements tried one by one beside outputs that are not finite
 _UNDERFLOW_SHIFT = 2.0**-8  # tried once where float16 gradients overflow
 
 
@@ -37,6 +38,9 @@ class Base:
         gradient: backward of it, as returned; None where there was none.
         frozen: elements of each input with a gradient that is not finite, or None.
         shift: factor on all cotangents, below 1 where float16 would overflow.
+        floor: the typical size in the tensor that each output belongs to: what an
+            output much smaller than its neighbours was probably computed from.
+        groups: the tensor that each output belongs to, as slices.
     """
 
     graph: Graph
@@ -47,6 +51,8 @@ class Base:
     gradient: list[Tensor | None]
     frozen: list[Tensor | None]
     shift: float
+    floor: Tensor
+    groups: tuple[slice, ...]
 
     @property
     def float16(self) -> bool:
@@ -69,7 +75,10 @@ def begin(trial: Trial, seed: int) -> Base:
         finite = torch.isfinite(values)
         values.masked_fill_(~finite, 0.0)
     size = values.abs()
-    base = Base(graph, precision, values, finite, size, [], [], 1.0)
+    floor, groups = torch.empty_like(size), tuple(o.part for o in trial.outputs)
+    for part in groups:
+        floor[part] = typical(size[part])
+    base = Base(graph, precision, values, finite, size, [], [], 1.0, floor, groups)
     generator = stream(seed, 100)
     drawn = signs(generator, size.numel())
     weights = size.clamp(min=0.1 * typical(size))
@@ -95,30 +104,49 @@ def clean(gradient: Sequence[Tensor | None]) -> list[Tensor | None]:
     ]
 
 
-def forward_is_finite_beside(
-    trial: Trial, base: Base, frozen: list[Tensor | None]
-) -> bool:
-    """Whether forward stays finite on both sides of the elements in `frozen`.
+def forward_is_finite_beside(trial: Trial, base: Base) -> bool:
+    """Whether a gradient that is not finite is backward's own doing.
 
-    If so, a gradient that is not finite there is backward's own doing; if not, x lies
-    at the edge of forward's domain. Costs 2 forward calls.
+    It is where forward stays finite on both sides of the elements in question; where it
+    does not, x lies at the edge of forward's domain. Outputs that are not finite at x
+    excuse the elements that they depend on and no others, so elements are then tried one
+    by one. Costs 2 forward calls, or 2 for each of a few elements.
     """
-    if not bool(base.finite.all()):
-        return False
-    generator = stream(0)
+    if bool(base.finite.all()):
+        return _stays(trial, base, base.frozen)
+    for k, mask in enumerate(base.frozen):
+        if mask is None:
+            continue
+        hit = mask.nonzero().reshape(-1)
+        for at in hit[:: max(1, hit.numel() // _TRIED)][:_TRIED].tolist():
+            alone = torch.zeros_like(mask)
+            alone[at] = True
+            only = [alone if n == k else None for n in range(len(base.frozen))]
+            if _stays(trial, base, only):
+                return True
+    return False
+
+
+def _stays(trial: Trial, base: Base, moving: list[Tensor | None]) -> bool:
+    """Whether outputs stay finite, or as they are, when just these elements move."""
     steps = [
         None
         if mask is None
-        else direction(p, base.precision, generator, frozen=~mask).abs_()
-        for p, mask in zip(trial.points, frozen, strict=True)
+        else direction(p, base.precision, stream(0), frozen=~mask).abs_()
+        for p, mask in zip(trial.points, moving, strict=True)
     ]
+    if not any(s is not None and bool(s.any()) for s in steps):
+        return False
     try:
-        return all(
-            bool(torch.isfinite(trial.forward(move(trial.points, steps, m))).all())
-            for m in (1.0, -1.0)
-        )
+        around = [trial.forward(move(trial.points, steps, m)) for m in (1.0, -1.0)]
     except Refused:
         return False
+    broken, was = ~base.finite, base.graph.values
+    return all(
+        bool(torch.isfinite(values[base.finite]).all())
+        and torch.equal(values[broken].nan_to_num(), was[broken].nan_to_num())
+        for values in around
+    )
 
 
 def _is_finite(gradient: Tensor | None) -> bool:

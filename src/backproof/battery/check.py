@@ -106,6 +106,8 @@ def judge(
     """
     if not cases:
         raise BadInput(f"{subject.name}: there are no inputs to check it on")
+    if seed < 0:
+        raise BadInput(f"seed must not be negative, and is {seed}")
     asked = _asked(laws)
     outcomes: list[Outcome] = []
     resolution: dict[str, float] = {}
@@ -163,7 +165,8 @@ def resolutions(examination: Examination) -> dict[str, float]:
     for k, i in enumerate(trial.inputs):
         alone = conclusion.inputs.get(i.name)
         if alone is not None:
-            out[i.name] = alone.comparison.resolution
+            seen = alone.comparison
+            out[i.name] = seen.bar / seen.size if seen.size else seen.resolution
         elif len(trial.inputs) == 1:
             out[i.name] = look.resolution
         else:

@@ -11,13 +11,14 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from backproof.battery.base import Base
+from backproof.battery.backward_noise import pull_nudged
+from backproof.battery.base import Base, clean
 from backproof.battery.float64_stage import departure, steps_fit, wide_inquiry
 from backproof.battery.inquiry import Conclusion, Inquiry, Kind
-from backproof.battery.look import Comparison
+from backproof.battery.look import Comparison, relative
 from backproof.battery.raw_backward import RawReturn, raw_backward
-from backproof.battery.trial import BackwardRaised, Trial
-from backproof.battery.vectors import Vector, balanced, norm, overlap
+from backproof.battery.trial import BackwardRaised, Refused, Trial
+from backproof.battery.vectors import Vector, balanced, minus, norm, overlap
 from backproof.probe import PRECISIONS, stream
 
 Measured = TypeVar("Measured")
@@ -151,6 +152,23 @@ class Examination:
         """Backward of a cotangent at the case's inputs, called once for each."""
         return self.inquiry.observer.gradient(cotangent)
 
+    @functools.cached_property
+    def conditioning(self) -> float:
+        """Relative change of the gradient when inputs move in their last place.
+
+        What a correct backward cannot help, and a coarser type inside does not show.
+        Costs 1 forward and 1 backward, and is asked only before an accusation.
+        """
+        looks = self.inquiry.looks
+        cotangent = looks[-1].cotangents[0] if looks else self.base.cotangent
+        try:
+            nudged = pull_nudged(self.trial, cotangent)
+        except (Refused, BackwardRaised):
+            return 0.0
+        change = minus(clean(nudged), self.inquiry.observer.gradient(cotangent))
+        gap, size, _ = self.sizes(change, self.inquiry.observer.gradient(cotangent))
+        return relative(gap, size)
+
     def sizes(self, *vectors: Vector) -> tuple[float, float, float]:
         """(size of the first, largest size of the others, natural size).
 
@@ -200,7 +218,8 @@ def _within_coarser_type(conclusion: Conclusion, inquiry: Inquiry) -> bool:
     if not coarser or conclusion.look is None:
         return False
     every = [*conclusion.look.comparisons, *_apart(conclusion)]
-    sizes = [abs(c.error) / max(c.size, c.null, 1e-300) for c in every]
+    # Relative to its own size: a weak input is no rounding error of a strong one.
+    sizes = [abs(c.error) / max(c.size, 1e-300) for c in every]
     return bool(max(sizes) <= 4 * min(coarser))
 
 

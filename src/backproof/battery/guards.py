@@ -19,9 +19,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 import torch
-from numpy.random import Generator
-from torch import Tensor
 
+from backproof.battery.beside import beside
 from backproof.battery.look import Comparison, Look, OutsideDomain, Sight
 from backproof.battery.split import bends
 from backproof.battery.trial import Refused, Trial
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 _BENT = 0.25  # a middle contrast above this share of the slope says nothing about it
 _FEWEST_QUANTA = 4.0  # steps shorter than this many spacings of x are rounding
-_BESIDE = 0.01  # how far a point beside x lies, relative to each element
 _BESIDE_STEP = 1 / 32  # steps there, so that they do not reach back to x
 
 
@@ -190,11 +188,13 @@ def _inquire_beside(
     from backproof.errors import BadInput
 
     trial = inquiry.trial
-    generator = stream(inquiry.seed, 900)
-    points = [
-        _moved(p.values, generator, flip, move_zeros=move_zeros, frozen=frozen)
-        for p, frozen in zip(trial.points, inquiry.base.frozen, strict=True)
-    ]
+    points = beside(
+        trial.points,
+        inquiry.base.frozen,
+        stream(inquiry.seed, 900),
+        flip=flip,
+        move_zeros=move_zeros,
+    )
     near = trial.at(points)
     try:
         question = Inquiry(near, seed=inquiry.seed, guarded=False)
@@ -211,27 +211,3 @@ def _inquire_beside(
     if answer.kind is not Kind.RIGHT or answer.look is None:
         return None
     return answer.look.resolution
-
-
-def _moved(
-    x: Tensor,
-    generator: Generator,
-    flip: float,
-    *,
-    move_zeros: bool,
-    frozen: Tensor | None,
-) -> Tensor:
-    """x moved by up to 1 % of each element, equal elements spaced evenly apart."""
-    n = x.numel()
-    if not n:
-        return x
-    size = torch.where(torch.isfinite(x), x.abs(), 0.0)
-    order = torch.from_numpy(generator.permutation(n)).double()
-    shift = generator.random()
-    level = flip * ((2 * order + shift) / n - 1)
-    if float(size.max()) <= 1:
-        level = (level - 1) / 2  # towards zero, so that [0, 1] and [-1, 1] are not left
-    unit = torch.where(size > 0, size, typical(x) / 2 if move_zeros else 0.0)
-    moved = x + torch.where(size > 0, x.sign() * level, level.abs()) * unit * _BESIDE
-    stay = ~torch.isfinite(x) if frozen is None else ~torch.isfinite(x) | frozen
-    return torch.where(stay, x, moved)

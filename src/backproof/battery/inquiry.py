@@ -13,6 +13,7 @@ is neither is said to be neither, with the reason.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -31,14 +32,15 @@ from backproof.battery.look import (
     Sight,
 )
 from backproof.battery.single_input import InputView, alone
-from backproof.battery.staircase import is_staircase
+from backproof.battery.staircase import Rest, is_staircase, rest
 from backproof.battery.trial import Refused, Trial
-from backproof.probe import Precision, nearest
+from backproof.probe import PRECISIONS, Precision, nearest
 
 _SCATTER = 1e-3  # beyond this share of its size, a repeated output is another output
 _COARSER_INSIDE = 30.0  # noise this many times the type's own is not the type's own
 _COARSEST_GRAIN = 2.0**-5  # four times bfloat16's: noisier than any type is no type
 _SHORTER_STILL = (1.0, 1 / 16, 1 / 256)  # tried where the domain ends near x
+_MOST_ASIDE = 0.5  # of one output: more, and it was not compared at all
 _FEWEST_INPUTS = 8  # weak inputs beyond these share one probe
 
 
@@ -66,6 +68,7 @@ class Conclusion:
         inputs: what each input showed alone, for those that were probed alone.
         wrong_inputs: the names of the inputs whose gradient is wrong.
         kinks: what the outputs at kinks showed, None where there are none.
+        set_aside: the outputs most of which was set aside, and how much.
         inside: the type that forward computes in, where that is coarser than its inputs.
     """
 
@@ -75,6 +78,7 @@ class Conclusion:
     inputs: dict[str, InputView] = field(default_factory=dict)
     wrong_inputs: tuple[str, ...] = ()
     kinks: KinkView | None = None
+    set_aside: dict[str, float] = field(default_factory=dict)
     inside: torch.dtype | None = None
 
     @property
@@ -110,6 +114,9 @@ class Inquiry:
         """All the looks that it takes."""
         if not bool(self.base.finite.any()):
             return Conclusion(Kind.DOMAIN, "no output is finite at the given inputs")
+        if self._nothing_moves():
+            words = "backward is not finite for any element, so none can be moved"
+            return Conclusion(Kind.DOMAIN, words)
         first = self._look(1.0)
         if first is None:
             words = "forward raises or is not finite near the given inputs"
@@ -121,6 +128,13 @@ class Inquiry:
         if first.sight is not Sight.PASS:
             first = self._look_with_inner_type(first) or first
         return self._settle(first)
+
+    def _nothing_moves(self) -> bool:
+        return all(
+            mask is not None and bool(mask.all())
+            for mask, point in zip(self.base.frozen, self.trial.points, strict=True)
+            if point.values.numel()
+        )
 
     # ---------------------------------------------------------------- the first look
 
@@ -172,17 +186,32 @@ class Inquiry:
         own = self.base.precision
         if grain < _COARSER_INSIDE * own.eps or grain > _COARSEST_GRAIN:
             return None
-        dtype, precision = nearest(grain)
-        if precision.eps <= own.eps:
-            return None
+        _, likely = nearest(grain)
+        fallback: tuple[torch.dtype, Look] | None = None
+        for dtype, precision in PRECISIONS.items():
+            if precision.eps <= own.eps or precision.eps < likely.eps:
+                continue
+            look = self._quick_look(precision)
+            if look is None:
+                continue
+            if look.sight is Sight.PASS:
+                return self._inside(dtype, look)
+            if look.sight is Sight.WRONG and fallback is None:
+                fallback = dtype, look
+        return self._inside(*fallback) if fallback else None
+
+    def _quick_look(self, precision: Precision) -> Look | None:
+        """A look with another type's steps, where they leave noise of that type."""
+        few = dataclasses.replace(precision, repeats=min(precision.repeats, 2))
         try:
-            look = self.observer.look(precision)
+            look = self.observer.look(few)
         except (OutsideDomain, Refused):
             return None
         explained = look.response.grain <= _COARSER_INSIDE * precision.eps
-        if not explained or look.sight not in (Sight.PASS, Sight.WRONG):
-            return None
-        self.precision, self.inside = precision, dtype
+        return look if explained else None
+
+    def _inside(self, dtype: torch.dtype, look: Look) -> Look:
+        self.precision, self.inside = look.precision, dtype
         self.looks = [look]
         return look
 
@@ -194,8 +223,10 @@ class Inquiry:
         longer, shorter = self.precision.longer, self.precision.shorter
         rough = first.sight is Sight.NOT_SMOOTH or first.limited_by_step
         order = (shorter, longer) if rough else (longer, shorter)
-        if first.sight is Sight.STILL and is_staircase(self.observer, first):
-            return self._staircase(first)
+        if first.sight is Sight.STILL:
+            resting = self._resting(first)
+            if resting is not None:
+                return resting
         second = self._look(order[0])
         if second is None:
             return self._undecided(first, "the other step size leaves forward's domain")
@@ -262,12 +293,32 @@ class Inquiry:
         wrong = tuple(name for name, view in views.items() if view.rejects)
         if wrong:
             return self._conclude(Kind.WRONG, look, inputs=views, wrong_inputs=wrong)
-        return self._conclude(Kind.RIGHT, look, inputs=views, kinks=kinks)
+        return self._conclude(
+            Kind.RIGHT,
+            look,
+            inputs=views,
+            kinks=kinks,
+            set_aside=dict(self._mostly_aside(look, kinks)),
+        )
+
+    def _mostly_aside(
+        self, look: Look, kinks: KinkView | None
+    ) -> Iterator[tuple[str, float]]:
+        """Outputs of which a comparison with most of it left out says nothing."""
+        aside = look.response.aside.clone()
+        if kinks is not None and kinks.decides:
+            aside &= ~kinked_outputs(look)
+        for output in self.trial.outputs:
+            usable = int(torch.count_nonzero(look.response.usable[output.part]))
+            share = int(torch.count_nonzero(aside[output.part])) / max(1, usable)
+            if share > _MOST_ASIDE:
+                yield output.name, share
 
     def _suspect(self, look: Look) -> Conclusion:
         """Two looks reject and agree; the last doubts before `wrong`."""
-        if is_staircase(self.observer, look):
-            return self._staircase(look)
+        resting = self._resting(look)
+        if resting is not None:
+            return resting
         if self.guarded:
             ruling = guard(self, look)
             if ruling.kind is Ruling.RIGHT:
@@ -280,6 +331,18 @@ class Inquiry:
         views = {} if not self.guarded else dict(self._each_input(look))
         wrong = tuple(name for name, view in views.items() if view.rejects)
         return self._conclude(Kind.WRONG, look, inputs=views, wrong_inputs=wrong)
+
+    def _resting(self, look: Look) -> Conclusion | None:
+        why = rest(self.observer, look)
+        if why is Rest.STAIRS:
+            return self._staircase(look)
+        if why is Rest.ROUNDING:
+            words = (
+                "forward's outputs stand still within their rounding at these inputs, so "
+                "its values hold no derivative; give less extreme inputs"
+            )
+            return self._conclude(Kind.UNDECIDED, look, words=words)
+        return None
 
     def _staircase(self, look: Look) -> Conclusion:
         silent = all(

@@ -14,13 +14,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from backproof.battery.beside import beside
 from backproof.battery.look import Comparison, Look, Observer, OutsideDomain
 from backproof.battery.split import bends
 from backproof.battery.trial import Refused
-from backproof.battery.vectors import balanced
-from backproof.probe import Ladder, direction, signs, stream, typical
+from backproof.battery.vectors import along, balanced, inner
+from backproof.probe import Ladder, Precision, direction, signs, stream, typical
 from backproof.probe.ladder import forms
 
+_BESIDE = 4  # points beside x whose claims show what a limit can be
 _SLACK = 1.2  # on the gap between the one-sided derivatives, as for smooth outputs
 
 
@@ -52,14 +54,15 @@ def kinked_outputs(look: Look) -> Tensor:
 
 
 def at_kinks(observer: Observer, look: Look) -> KinkView:
-    """Costs 6 forwards and up to 2 backwards; as much again where a claim is rejected."""
+    """Costs 6 forwards and up to 2 backwards; about twice that where it rejects."""
     kinked = kinked_outputs(look)
     level, smooth = _along_level(observer, look, kinked, look.factor)
     rejects, words = False, ""
     if level is not None and level.rejects:
         p = look.precision
         again, _ = _along_level(observer, look, kinked, look.factor * p.shorter)
-        rejects = again is not None and _same(level, again)
+        same = again is not None and _same(level, again)
+        rejects = same and not _is_limit(observer, look, smooth)
         words = "ties moved together still show another derivative than backward claims"
     comparisons = [level] if level is not None else []
     both_sides = kinked & ~smooth
@@ -81,17 +84,52 @@ def at_kinks(observer: Observer, look: Look) -> KinkView:
     )
 
 
+def _level_steps(
+    observer: Observer, precision: Precision, factor: float
+) -> list[Tensor | None]:
+    pairs = zip(observer.trial.points, observer.base.frozen, strict=True)
+    return [
+        direction(point, precision, stream(0), factor=factor, frozen=frozen, level=True)
+        for point, frozen in pairs
+    ]
+
+
+def _is_limit(observer: Observer, look: Look, outputs: Tensor) -> bool:
+    """Whether the claim is among those that backward makes at points beside x.
+
+    A kink's gradients are the limits of those around it: one of tied maxima, some
+    eigenvector of an eigenspace. A claim far outside of their range is none of them.
+    """
+    cotangent = _cotangent(observer, look, outputs)
+    steps = _level_steps(observer, look.precision, look.factor)
+    claim, size = along(observer.gradient(cotangent), steps)
+    around = []
+    for number in range(_BESIDE):
+        points = beside(
+            observer.trial.points,
+            observer.base.frozen,
+            stream(observer.seed, 910, number // 2),
+            flip=1.0 if number % 2 else -1.0,
+            move_zeros=True,
+        )
+        try:
+            graph = observer.trial.record(points)
+        except Refused:
+            continue
+        around.append(inner(observer.trial.pull(graph, cotangent), steps))
+    if not around:
+        return True
+    low, high = min(around), max(around)
+    slack = (high - low) + 0.1 * max(abs(low), abs(high), size)
+    return low - slack <= claim <= high + slack
+
+
 def _along_level(
     observer: Observer, look: Look, kinked: Tensor, factor: float
 ) -> tuple[Comparison | None, Tensor]:
     """The comparison on the level line, and which kinked outputs are smooth on it."""
     p, nothing = look.precision, torch.zeros_like(kinked)
-    steps: list[Tensor | None] = [
-        direction(point, p, stream(0), factor=factor, frozen=frozen, level=True)
-        for point, frozen in zip(
-            observer.trial.points, observer.base.frozen, strict=True
-        )
-    ]
+    steps = _level_steps(observer, p, factor)
     try:
         ladders = observer.climb([[steps]], p)
         response = observer.respond(ladders, p, factor)
@@ -109,7 +147,10 @@ def _between_sides(
     observer: Observer, look: Look, ladder: Ladder, outputs: Tensor
 ) -> tuple[Comparison, bool]:
     """The comparison along the gradient's signs, and whether the claim is outside."""
-    cotangent = _cotangent(observer, look, outputs)
+    # Each output moves its own way along the line: with the signs of those moves all
+    # excesses of the claim add up, and cannot cancel.
+    way = forms(ladder.ratio).third.weights @ ladder.moved
+    cotangent = _cotangent(observer, look, outputs, way)
     gradient = observer.gradient(cotangent)
     side = observer.compare([ladder], look.response, [cotangent], [gradient])[0]
     half_gap = (forms(ladder.ratio).kink.weights @ ladder.moved).abs()
@@ -137,12 +178,17 @@ def _confirmed(
     return same and bends(observer, look, abs(side.error), outputs) is None
 
 
-def _cotangent(observer: Observer, look: Look, outputs: Tensor) -> Tensor:
-    generator = stream(observer.seed, 700)
+def _cotangent(
+    observer: Observer, look: Look, outputs: Tensor, way: Tensor | None = None
+) -> Tensor:
+    """A cotangent on `outputs` alone, with the signs of `way` where it has any."""
+    base, generator = observer.base, stream(observer.seed, 700)
     drawn = signs(generator, outputs.numel())
-    weights = observer.base.values.abs().clamp(min=1e-3 * typical(observer.base.values))
-    chosen = balanced(weights, outputs, drawn, generator, float16=observer.base.float16)
-    return observer.trial.represent(chosen * observer.base.shift)
+    if way is not None:
+        drawn = torch.where(way != 0, way.sign(), drawn)
+    weights = base.values.abs().clamp(min=1e-3 * typical(base.values))
+    chosen = balanced(weights, outputs, drawn, generator, float16=base.float16)
+    return observer.trial.represent(chosen * base.shift)
 
 
 def _same(a: Comparison, b: Comparison) -> bool:

@@ -245,6 +245,8 @@ class Observer:
             precision,
             relative_step=precision.step * factor,
             finite=self.base.finite,
+            floor=self.base.floor,
+            groups=self.base.groups,
             coarseness=self.trial.coarseness(precision.eps),
             scatter=self.scatter,
         )

@@ -1,4 +1,4 @@
-"""The same random numbers at each call, and the user's states as they were.
+"""The same random numbers at each call, and the user's global state as it was.
 
 States are set through generators: `torch.manual_seed` formats a stack trace at every
 call where a device is not initialised, which costs more than a small op.
@@ -16,15 +16,22 @@ import torch
 
 @contextmanager
 def preserved() -> Iterator[None]:
-    """Leave torch's, Python's and NumPy's global generators as they were found."""
+    """Leave the global generators and torch's global settings as they were found."""
     generators = _generators()
     states = [g.get_state() for g in generators]
     python = random.getstate()
     numpy = sys.modules.get("numpy")
     legacy = numpy.random.get_state(legacy=False) if numpy else None
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    deterministic = torch.get_deterministic_debug_mode()
     try:
         yield
     finally:
+        torch.set_default_dtype(dtype)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        if torch.get_deterministic_debug_mode() != deterministic:
+            torch.set_deterministic_debug_mode(deterministic)
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
         random.setstate(python)

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from backproof.battery.random_state import restart
 from backproof.battery.trial import BackwardRaised, Graph, Trial
-from backproof.subject import Subject
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,9 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
         BackwardRaised: the user's backward raises.
     """
     node = graph.tensors[0].grad_fn
-    definition: Any = _applied(trial.subject)
-    if definition is None or definition is not getattr(
-        type(node), "_forward_cls", None
-    ):
+    definition: Any = getattr(type(node), "_forward_cls", None)
+    owner = getattr(trial.subject.function, "__self__", None)
+    if definition is None or definition is not owner:
         return None
     if any(t.grad_fn is not node for t in graph.tensors):
         return None
@@ -58,14 +56,9 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
     restart(trial.seed)
     trial.num_backward += 1
     try:
-        returned = definition.backward(node, *handed)
+        with torch.no_grad():  # as the engine does it
+            returned = definition.backward(node, *handed)
     except Exception as error:
         raise BackwardRaised(str(error)) from error
     values = returned if isinstance(returned, tuple) else (returned,)
     return RawReturn(values, len(trial.case.arguments))
-
-
-def _applied(subject: Subject) -> Any:
-    """The Function whose `apply` the subject is, None where something wraps it."""
-    owner = getattr(subject.function, "__self__", None)
-    return owner if owner is subject.definition else None

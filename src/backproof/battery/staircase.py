@@ -9,6 +9,8 @@ whose stairs are as low as that type's grain, so the stairs must be higher.
 
 from __future__ import annotations
 
+from enum import Enum
+
 import torch
 from torch import Tensor
 
@@ -20,11 +22,25 @@ from backproof.probe import move, real_dtype, spacing, typical
 _STILL = 0.8  # share of the outputs that a staircase leaves where they are
 _PLACES = 4  # units in the last place that inputs move by
 _LOWEST_STAIR = 0.01  # of an output's size: above bfloat16's grain, below 7 bits'
+_ROUNDINGS = 16.0  # of eps, at the inputs' size: stairs this low are rounding
 _STRIDES = (2.0**-6, 2.0**-3)  # relative steps that look for a stair where none was met
 
 
+class Rest(Enum):
+    """Why outputs stand still beside x, if they do."""
+
+    NONE = "they move"
+    STAIRS = "forward is piecewise constant"
+    ROUNDING = "their moves are lost in rounding at the size of the inputs"
+
+
 def is_staircase(observer: Observer, look: Look) -> bool:
-    """Whether the outputs stand still beside x and jump farther on.
+    """Whether the outputs stand still beside x and jump farther on."""
+    return rest(observer, look) is Rest.STAIRS
+
+
+def rest(observer: Observer, look: Look) -> Rest:
+    """Whether the outputs stand still beside x, and why.
 
     Costs 2 forward calls, 2 more where no step of the look met a stair.
     """
@@ -40,13 +56,25 @@ def is_staircase(observer: Observer, look: Look) -> bool:
         if not bool(counted.any()):
             counted = look.response.usable
         if float(rests[counted].double().mean()) < _STILL:
-            return False
+            return Rest.NONE
         heights = _heights(observer, look)
     except Refused:
-        return False
-    if heights.numel() and float(heights.median()) < _LOWEST_STAIR:
-        return False
-    return _claim_would_show(observer, look, steps)
+        return Rest.NONE
+    met = heights < torch.inf
+    if bool(met.any()):
+        size = values.abs().clamp(min=0.1 * typical(values))
+        if float((heights / size)[met].median()) < _LOWEST_STAIR:
+            return Rest.NONE
+        largest = max(_largest(p.values) for p in trial.points)
+        if float(heights[met].median()) <= _ROUNDINGS * look.precision.eps * largest:
+            return Rest.ROUNDING
+    return Rest.STAIRS if _claim_would_show(observer, look, steps) else Rest.NONE
+
+
+def _largest(values: Tensor) -> float:
+    return (
+        float(values.abs().nan_to_num_(0.0, 0.0, 0.0).max()) if values.numel() else 0.0
+    )
 
 
 def _last_places(observer: Observer, look: Look) -> list[Tensor | None]:
@@ -67,9 +95,8 @@ def _last_places(observer: Observer, look: Look) -> list[Tensor | None]:
 
 
 def _heights(observer: Observer, look: Look) -> Tensor:
-    """The lowest stair that each moving output met, relative to its size."""
+    """The lowest stair that each output met, inf where it met none: (num_outputs,)."""
     values = observer.base.values
-    size = values.abs().clamp(min=0.1 * typical(values))
     single = [ladder.moved for ladder in look.ladders if ladder.count == 1]
     if not any(bool(moved.any()) for moved in single):
         trial, unit = observer.trial, look.response.relative_step
@@ -79,8 +106,7 @@ def _heights(observer: Observer, look: Look) -> Tensor:
             for m in _STRIDES
         ]
     met = torch.cat(single).abs_()
-    lowest = torch.where((met > 0) & (met < torch.inf), met, torch.inf).amin(0)
-    return (lowest / size)[lowest < torch.inf]
+    return torch.where((met > 0) & (met < torch.inf), met, torch.inf).amin(0)
 
 
 def _first_line(observer: Observer, look: Look) -> list[Tensor | None]:

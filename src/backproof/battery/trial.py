@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 from backproof import tree
+from backproof.battery.copies import laid_out_like, untouched, widened
+from backproof.battery.module_call import ModuleCall
 from backproof.battery.random_state import restart
 from backproof.errors import BadInput
 from backproof.probe import ANYWHERE, PRECISIONS, Domain, Point, coarsest, real_dtype
@@ -52,7 +54,7 @@ class Input:
             fresh = torch.view_as_complex(fresh)
         if old.is_contiguous() and old.storage_offset() == 0:
             return fresh
-        return _laid_out_like(old, fresh)
+        return laid_out_like(old, fresh)
 
 
 @dataclass(frozen=True)
@@ -98,20 +100,15 @@ class Trial:
         self.outputs: list[Output] = []
         self.unrecorded: list[str] = []
         self._on_phase = on_phase
-        self._cloned = self._wide = False
+        self._cloned = self._wide = self._differentiates = False
         self._names, self._leaves = _named_leaves(subject, case)
         self.inputs = [
             _input(name, leaf, case.domains.get(name, ANYWHERE))
             for name, leaf in zip(self._names, self._leaves, strict=True)
-            if isinstance(leaf, Tensor) and leaf.requires_grad
+            if is_differentiable(leaf)
         ]
         _refuse_unusable(subject, self._names, self._leaves, self.inputs)
-        module = subject.module
-        self._parameters = (
-            [n for n, p in module.named_parameters() if p.requires_grad]
-            if module is not None
-            else []
-        )
+        self._module = ModuleCall(subject.module) if subject.module else None
 
     @property
     def points(self) -> list[Point]:
@@ -121,7 +118,7 @@ class Trial:
     @property
     def differentiable_leaves(self) -> list[bool]:
         """Of the arguments' leaves, in order: which are differentiable inputs."""
-        return [isinstance(v, Tensor) and v.requires_grad for v in self._leaves]
+        return [is_differentiable(v) for v in self._leaves]
 
     @property
     def scalars(self) -> list[float]:
@@ -140,11 +137,10 @@ class Trial:
             Refused: forward raised here, though not at the case itself.
         """
         tensors = [i.at(v) for i, v in zip(self.inputs, values, strict=True)]
-        with torch.no_grad():
-            try:
-                found = self._call(tensors)
-            except Exception as error:
-                raise Refused(str(error)) from error
+        try:
+            found = self._quietly(tensors)
+        except Exception as error:
+            raise Refused(str(error)) from error
         by_name = dict(found)
         now: list[Tensor] = []
         for output in self.outputs:
@@ -235,7 +231,7 @@ class Trial:
 
     def in_float64(self) -> Trial | None:
         """The same call with every floating tensor in float64; None if all are already."""
-        wide = [_widened(leaf) for leaf in self._leaves]
+        wide = [widened(leaf) for leaf in self._leaves]
         if all(new is old for new, old in zip(wide, self._leaves, strict=True)):
             return None
         other = self._with_leaves(wide)
@@ -258,42 +254,40 @@ class Trial:
 
     def _arguments(
         self, tensors: Sequence[Tensor]
-    ) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Tensor]]:
+    ) -> tuple[tuple[Any, ...], dict[str, Any], list[Tensor]]:
         fresh = iter(tensors)
         new = [
-            leaf
-            if not isinstance(leaf, Tensor)
-            else next(fresh)
-            if leaf.requires_grad
-            else twin(leaf)
+            next(fresh) if is_differentiable(leaf) else untouched(leaf)
             for leaf in self._leaves
         ]
-        given = len(new) - len(self._parameters)
+        given = len(new) - (len(self._module.trained) if self._module else 0)
         whole = (self.case.arguments, dict(self.case.keywords))
         positional, keywords = tree.rebuild(whole, iter(new[:given]))
-        return (
-            positional,
-            keywords,
-            dict(zip(self._parameters, new[given:], strict=True)),
-        )
+        return positional, keywords, new[given:]
 
     def _call(self, tensors: Sequence[Tensor]) -> list[tuple[str, Any]]:
         positional, keywords, parameters = self._arguments(tensors)
         self.num_forward += 1
         self._on_phase("forward")
         restart(self.seed)
-        module = self.subject.module
-        if module is None:
+        if self._module is None:
             result = self.subject.function(*positional, **keywords)
         else:
-            buffers = {n: self._buffer(b) for n, b in module.named_buffers()}
-            result = torch.func.functional_call(
-                module, parameters | buffers, positional, keywords
-            )
+            result = self._module(parameters, positional, keywords, wide=self._wide)
         return list(tree.leaves(result, "output"))
 
-    def _buffer(self, buffer: Tensor) -> Tensor:
-        return twin(_widened(buffer) if self._wide else buffer)
+    def _quietly(self, tensors: list[Tensor]) -> list[tuple[str, Any]]:
+        """Call without a graph, unless forward itself differentiates something."""
+        if not self._differentiates:
+            with torch.no_grad():
+                try:
+                    return self._call(tensors)
+                except RuntimeError as error:
+                    if "does not require grad" not in str(error):
+                        raise
+        self._differentiates = True
+        with torch.enable_grad():
+            return self._call([t.requires_grad_() for t in tensors])
 
     def _record(
         self, values: Sequence[Tensor]
@@ -328,6 +322,11 @@ class Trial:
                 allow_unused=True,
             )
         except Exception as error:
+            if "not compatible with .grad()" in str(error):
+                raise BadInput(
+                    f"{self.subject.name}: it uses re-entrant checkpointing, which "
+                    "refuses `torch.autograd.grad`; pass `use_reentrant=False`"
+                ) from error
             raise BackwardRaised(str(error)) from error
         # Copies: an op may hand out a buffer that its next backward overwrites.
         return [None if g is None else _flat([g.detach()]).clone() for g in gradients]
@@ -364,30 +363,9 @@ class Trial:
             raise BadInput(_no_graph(self.subject, found, self.unrecorded))
 
 
-def twin(tensor: Tensor) -> Tensor:
-    """A copy with the same strides, storage offset, and conjugate and negative bits."""
-    source = tensor.detach()
-    if source.layout is not torch.strided or source.numel() == 0:
-        return source.clone()
-    if source.is_conj():
-        return twin(source.conj()).conj()
-    if source.is_neg():
-        return twin(torch._neg_view(source))._neg_view()
-    if source.is_contiguous() and source.storage_offset() == 0:
-        return source.clone()
-    extent = 1 + sum(
-        (n - 1) * s for n, s in zip(source.shape, source.stride(), strict=True)
-    )
-    whole = source.as_strided((source.storage_offset() + extent,), (1,), 0).clone()
-    return whole.as_strided(source.shape, source.stride(), source.storage_offset())
-
-
-def _laid_out_like(old: Tensor, fresh: Tensor) -> Tensor:
-    """`fresh` with the strides and offset of `old`; dense where elements overlap."""
-    if any(s == 0 and n > 1 for n, s in zip(old.shape, old.stride(), strict=True)):
-        return fresh  # elements that share memory cannot be moved one by one
-    out = twin(old)
-    return out.copy_(fresh)
+def is_differentiable(leaf: Any) -> bool:
+    """Whether it is a tensor that requires a gradient."""
+    return isinstance(leaf, Tensor) and leaf.requires_grad
 
 
 def _named_leaves(subject: Subject, case: Case) -> tuple[list[str], list[Any]]:
@@ -395,9 +373,7 @@ def _named_leaves(subject: Subject, case: Case) -> tuple[list[str], list[Any]]:
     for name, argument in _named_arguments(subject, case):
         found += tree.leaves(argument, name)
     if subject.module is not None:
-        found += [
-            (n, p) for n, p in subject.module.named_parameters() if p.requires_grad
-        ]
+        found += ModuleCall(subject.module).trained.items()
     return [n for n, _ in found], [v for _, v in found]
 
 
@@ -430,18 +406,6 @@ def _input(name: str, leaf: Tensor, domain: Domain) -> Input:
     )
 
 
-def _widened(leaf: Any) -> Any:
-    """A floating tensor in float64 (complex in complex128); anything else as it is."""
-    if not isinstance(leaf, Tensor) or not (
-        leaf.is_floating_point() or leaf.is_complex()
-    ):
-        return leaf
-    wide = torch.complex128 if leaf.is_complex() else torch.float64
-    if leaf.dtype == wide:
-        return leaf
-    return leaf.detach().to(wide).requires_grad_(leaf.requires_grad)
-
-
 def _shaped(output: Output, part: Tensor) -> Tensor:
     """A copy of `part` as backward will get it, which it may write to."""
     if output.dtype.is_complex:
@@ -453,7 +417,10 @@ def _shaped(output: Output, part: Tensor) -> Tensor:
 
 def _flat(tensors: Sequence[Tensor]) -> Tensor:
     parts = []
-    for t in tensors:
+    for tensor in tensors:
+        t = tensor.detach()
+        if t.layout is not torch.strided:
+            t = t.to_dense()
         real = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
         parts.append(real.reshape(-1).to("cpu", torch.float64))
     return parts[0] if len(parts) == 1 else torch.cat(parts)

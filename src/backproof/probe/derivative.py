@@ -9,9 +9,8 @@ and the smallest bar wins. The truncation estimate is a difference of neighbouri
 candidates, deliberately not divided by r^2 - 1: with many kinks inside the step the
 differences shrink like sqrt(h) instead of h^2, and the undivided one still covers them.
 
-The noise has three parts: the rounding prior of independent outputs, the variance each
-output showed, and the contrast of the contracted values, which alone sees noise that is
-common to all outputs.
+The noise has two parts: the variance of each output, and the contrast of the contracted
+values, which alone sees noise that is common to all outputs.
 """
 
 from __future__ import annotations
@@ -85,8 +84,7 @@ def _independent(cotangent: Tensor, response: Response) -> tuple[float, float]:
         square = cotangent[part].square()
         size += float(square @ response.scale[part].square())
         noise += float(square @ response.variance[part])
-    prior = (response.precision.prior * response.precision.eps) ** 2 * size
-    return math.sqrt(prior + noise), math.sqrt(size)
+    return math.sqrt(noise), math.sqrt(size)
 
 
 def _common(contracted: Sequence[Tensor], ladders: Sequence[Ladder]) -> float:
@@ -94,7 +92,8 @@ def _common(contracted: Sequence[Tensor], ladders: Sequence[Ladder]) -> float:
     total = 0.0
     for values, ladder in zip(contracted, ladders, strict=True):
         for contrast in (forms(ladder.ratio).odd, forms(ladder.ratio).even):
-            total += (_apply(contrast, values) / contrast.gain(ladder.count)) ** 2
+            noise = _apply(contrast, values) / contrast.gain(ladder.count)
+            total += noise * noise  # not **, which raises where this is inf
     return math.sqrt(total / (2 * len(ladders)))
 
 

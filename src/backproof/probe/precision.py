@@ -66,13 +66,13 @@ class Precision:
 
 _FLOAT64 = Precision(
     eps=2.0**-52, step=4e-6, ratio=4, repeats=1, z=5.0, kappa=2.0, prior=0.3, bias=2.0,
-    resolution=1e-5, null=1e-4, rough=1e-4, rough_z=30.0, aside=0.8, lively=1.0, linear=1e-6,
-    longer=64.0, shorter=1 / 8, decades=(-7, -14, -21, -28),
+    resolution=1e-5, null=1e-4, rough=1e-4, rough_z=30.0, aside=0.8, lively=1.0,
+    linear=1e-6, longer=64.0, shorter=1 / 8, decades=(-7, -14, -21, -28),
 )  # fmt: skip
 _FLOAT32 = Precision(
     eps=2.0**-23, step=1e-3, ratio=4, repeats=1, z=5.0, kappa=2.0, prior=0.3, bias=2.0,
-    resolution=2e-2, null=1e-3, rough=3e-2, rough_z=30.0, aside=0.8, lively=1.0, linear=1e-2,
-    longer=4.0, shorter=1 / 4, decades=(-5, -10),
+    resolution=2e-2, null=1e-3, rough=3e-2, rough_z=30.0, aside=0.8, lively=1.0,
+    linear=1e-2, longer=4.0, shorter=1 / 4, decades=(-5, -10),
 )  # fmt: skip
 # Below, half an eps of bias: constants of a correct backward are rounded to the type.
 _FLOAT16 = Precision(

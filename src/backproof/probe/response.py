@@ -35,13 +35,16 @@ class Response:
         precision: the settings it was measured with.
         relative_step: of the shortest rung.
         scale: the larger of |y| and the change that a 100 % move of x would make.
-        variance: of one evaluation, as the contrasts show it.
+        variance: of one evaluation: what the contrasts show, or the rounding that no
+            type avoids, whichever is larger.
         usable: finite on every rung.
         moves: usable outputs that changed at all.
         rough: usable outputs without a straight or curved line through their rungs.
         kinked: usable outputs whose slopes from the two sides differ.
-        crowd: measured variance over the prior's, for the middle output; at least 1.
-        jag: the middle output's contrast over its slope.
+        crowd: measured variance over the prior's, for the middle output of the noisiest
+            tensor; at least 1.
+        jag: the middle output's contrast over its slope, in the roughest tensor.
+        groups: the outputs of each tensor.
     """
 
     precision: Precision
@@ -55,6 +58,7 @@ class Response:
     reach: Tensor
     crowd: float
     jag: float
+    groups: tuple[slice, ...]
 
     @functools.cached_property
     def aside(self) -> Tensor:
@@ -81,8 +85,7 @@ class Response:
     @property
     def noise(self) -> Tensor:
         """Standard deviation of one evaluation of each output."""
-        prior = self.precision.prior * self.precision.eps * self.scale
-        return (self.variance + prior.square()).sqrt_()
+        return self.variance.sqrt()
 
     def weights(self) -> Tensor:
         """What to divide a cotangent by, so that each output weighs the same.
@@ -118,6 +121,8 @@ def respond(
     *,
     relative_step: float,
     finite: Tensor,
+    floor: Tensor,
+    groups: Sequence[slice],
     coarseness: Tensor | None = None,
     scatter: Tensor | None = None,
 ) -> Response:
@@ -129,6 +134,8 @@ def respond(
         precision: the settings that the ladders were climbed with.
         relative_step: of the shortest rung.
         finite: where y(x) is finite.
+        floor: a size for each output whose rounding is noise to it as well.
+        groups: outputs that share their noise: those of one tensor.
         coarseness: eps of each output's own type over `precision.eps`, at least 1.
         scatter: variance seen when the same call was repeated.
     """
@@ -139,19 +146,25 @@ def respond(
         for ladder in ladders:
             ladder.keep(usable)
     moves = reach > 0
-    measure = _Measure(ladders, base, reach, precision, relative_step, coarseness)
-    crowd, jag = measure.crowd(_sample(moves))
+    measure = _Measure(
+        ladders, base, reach, precision, relative_step, floor, coarseness
+    )
     scale, variance = torch.empty_like(base), torch.empty_like(base)
     rough, kinked = torch.empty_like(usable), torch.empty_like(usable)
-    for part in blocks(base.numel()):
-        (scale[part], variance[part], rough[part], kinked[part]) = measure.at(
-            part, crowd
-        )
+    crowds, jags = [], []
+    for group in groups:
+        crowd, jag = measure.crowd(_sample(moves, group))
+        crowds.append(crowd)
+        jags.append(jag)
+        for within in blocks(group.stop - group.start):
+            part = slice(group.start + within.start, group.start + within.stop)
+            found = measure.at(part, crowd)
+            scale[part], variance[part], rough[part], kinked[part] = found
     if scatter is not None:
         variance += scatter
     return Response(
         precision, relative_step, scale, variance, usable, moves, rough, kinked, reach,
-        crowd, jag,
+        max(crowds), max(jags), tuple(groups),
     )  # fmt: skip
 
 
@@ -166,14 +179,16 @@ def _reach(ladders: Sequence[Ladder], size: int) -> Tensor:
     return out
 
 
-def _sample(moves: Tensor) -> Tensor:
-    """Some thousand of the outputs that move, evenly spread, or all where few do."""
-    stride = max(1, moves.numel() // _SAMPLE)
-    some = moves[::stride].nonzero().reshape(-1) * stride
-    if stride == 1 or some.numel() > _SAMPLE // 8:
-        return some
-    live = moves.nonzero().reshape(-1)
-    return live[:: max(1, live.numel() // _SAMPLE)]
+def _sample(moves: Tensor, group: slice) -> Tensor:
+    """Some thousand outputs of the group that move, evenly spread; all where few do."""
+    mine = moves[group]
+    stride = max(1, mine.numel() // _SAMPLE)
+    some = mine[::stride].nonzero().reshape(-1) * stride
+    if stride > 1 and some.numel() <= _SAMPLE // 8:
+        live = mine.nonzero().reshape(-1)
+        some = live[:: max(1, live.numel() // _SAMPLE)]
+    chosen: Tensor = some + group.start
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -185,13 +200,14 @@ class _Measure:
     reach: Tensor
     precision: Precision
     relative_step: float
+    floor: Tensor
     coarseness: Tensor | None
 
     def crowd(self, sample: Tensor) -> tuple[float, float]:
         """(variance over the prior's, contrast over slope) of the middle output."""
         if not sample.numel():
             return 1.0, 0.0
-        prior = self._prior(self._scale(sample))
+        prior = self._prior(self._scale(sample), sample)
         square, jag = torch.zeros_like(prior), torch.zeros_like(prior)
         for ladder in self.ladders:
             odd, _, _, slope = _contrasts(ladder, sample)
@@ -206,7 +222,8 @@ class _Measure:
         """(scale, variance, rough, kinked)."""
         p = self.precision
         scale = self._scale(part)
-        allowed = self._prior(scale).mul_(math.sqrt(crowd))
+        prior = self._prior(scale, part)
+        allowed = prior * math.sqrt(crowd)
         variance = torch.zeros_like(scale)
         rough = torch.zeros(scale.shape, dtype=torch.bool)
         kinked = torch.zeros_like(rough)
@@ -223,9 +240,10 @@ class _Measure:
             variance += odd.div_(odd_unit).square_()
             variance += even.div_(even_unit).square_()
         variance /= 2 * len(self.ladders)
-        # Four samples an output are too few to tell quiet outputs from lucky ones.
-        floor = allowed.square_().mul_((crowd - 1) / crowd)
-        return scale, torch.maximum(variance, floor), rough, kinked
+        # Four samples an output are too few to tell quiet outputs from lucky ones, and
+        # one much smaller than its neighbours carries the rounding of their size.
+        least = allowed.square_().mul_((crowd - 1) / crowd).add_(prior.square_())
+        return scale, torch.maximum(variance, least), rough, kinked
 
     def _scale(self, part: slice | Tensor) -> Tensor:
         scale = torch.maximum(
@@ -233,8 +251,9 @@ class _Measure:
         )
         return scale if self.coarseness is None else scale.mul_(self.coarseness[part])
 
-    def _prior(self, scale: Tensor) -> Tensor:
-        return scale * (self.precision.prior * self.precision.eps)
+    def _prior(self, scale: Tensor, part: slice | Tensor) -> Tensor:
+        own = torch.maximum(scale, self.floor[part])
+        return own.mul_(self.precision.prior * self.precision.eps)
 
 
 def _contrasts(

@@ -14,6 +14,7 @@ from backproof.records import Evidence, broken, held
 
 _MARGIN = 16.0  # noise this far below the next coarser type's eps is the type's own
 _ROUNDINGS = 64.0  # of eps, of the natural slope: what cancellation may leave behind
+_CONDITIONED = 32.0  # times what the inputs' last digits do to the gradient
 _ODD_SCALE = 1.37  # not a power of two, so that every product rounds anew
 
 
@@ -77,8 +78,14 @@ def _rounding(examination: Examination) -> Evidence:
         )
     share = relative(gap, max(size, _ROUNDINGS * own.eps / limit * natural))
     numbers = {"rounding": share, "allowed": limit}
-    if share <= limit:
+    if share <= max(limit, _ROUNDINGS * look.response.grain):
         return held(f"backward rounds at {share:.1g} of the gradient", numbers)
+    if share <= _CONDITIONED * examination.conditioning:
+        return held(
+            f"backward rounds at {share:.1g} of the gradient, and moves by "
+            f"{examination.conditioning:.1g} with the last digit of the inputs",
+            numbers,
+        )
     return broken(
         "backward computes in a coarser type than forward\n"
         f"its rounding is {share:.1g} of the gradient, where {own.eps:.1g} is possible "

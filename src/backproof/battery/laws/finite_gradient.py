@@ -32,7 +32,7 @@ def finite_gradient(examination: Examination) -> Iterator[Evidence]:
         f"{count} of {n} elements of `{name}`" for name, count, n, _ in hit
     )
     numbers = {f"elements of {name}": count for name, count, _, _ in hit}
-    if not forward_is_finite_beside(trial, base, base.frozen):
+    if not forward_is_finite_beside(trial, base):
         yield held(
             f"the gradient is not finite for {words}, at the edge of forward's domain; "
             "they were held fixed",

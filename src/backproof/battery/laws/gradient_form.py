@@ -59,12 +59,6 @@ def _form(name: str, x: Tensor, gradient: Tensor) -> Evidence:
                 "the engine casts it silently; the digits are gone by then",
                 {"input": name},
             )
-    elif x.dtype != gradient.dtype and not (
-        gradient.is_complex() and x.is_floating_point()
-    ):
-        return broken(
-            f"the gradient of `{name}` is {_name(gradient)}, `{name}` is {_name(x)}",
-        )
     shapes = f"{tuple(gradient.shape)} for {tuple(x.shape)}"
     if gradient.shape != x.shape and not _sums_to(gradient.shape, x.shape):
         return broken(f"the gradient of `{name}` has shape {shapes}")
