@@ -150,7 +150,7 @@ class Examination:
 
     def pull(self, cotangent: Tensor) -> list[Tensor | None]:
         """Backward of a cotangent at the case's inputs, called once for each."""
-        return self.inquiry.observer.gradient(cotangent)
+        return self.inquiry.observer.pulled(cotangent)
 
     @functools.cached_property
     def conditioning(self) -> float:

@@ -14,7 +14,7 @@ is neither is said to be neither, with the reason.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -30,14 +30,17 @@ from backproof.battery.look import (
     Observer,
     OutsideDomain,
     Sight,
+    same_error,
 )
 from backproof.battery.single_input import InputView, alone
-from backproof.battery.staircase import Rest, is_staircase, rest
+from backproof.battery.staircase import Rest, has_low_stairs, is_staircase, rest
 from backproof.battery.trial import Refused, Trial
 from backproof.probe import PRECISIONS, Precision, nearest
 
+_MOST_PROBES = 32  # of single inputs or groups, to name the wrong ones
 _SCATTER = 1e-3  # beyond this share of its size, a repeated output is another output
 _COARSER_INSIDE = 30.0  # noise this many times the type's own is not the type's own
+_COARSEST = PRECISIONS[torch.bfloat16]
 _COARSEST_GRAIN = 2.0**-5  # four times bfloat16's: noisier than any type is no type
 _SHORTER_STILL = (1.0, 1 / 16, 1 / 256)  # tried where the domain ends near x
 _MOST_ASIDE = 0.5  # of one output: more, and it was not compared at all
@@ -127,6 +130,8 @@ class Inquiry:
         first = self.looks[-1]
         if first.sight is not Sight.PASS:
             first = self._look_with_inner_type(first) or first
+        elif not bool(first.response.moves.any()):
+            first = self._look_over_low_stairs(first) or first
         return self._settle(first)
 
     def _nothing_moves(self) -> bool:
@@ -191,26 +196,36 @@ class Inquiry:
         for dtype, precision in PRECISIONS.items():
             if precision.eps <= own.eps or precision.eps < likely.eps:
                 continue
-            look = self._quick_look(precision)
+            look = self.quick_look(precision)
             if look is None:
                 continue
             if look.sight is Sight.PASS:
-                return self._inside(dtype, look)
+                return self.inside_of(dtype, look)
             if look.sight is Sight.WRONG and fallback is None:
                 fallback = dtype, look
-        return self._inside(*fallback) if fallback else None
+        return self.inside_of(*fallback) if fallback else None
 
-    def _quick_look(self, precision: Precision) -> Look | None:
+    def _look_over_low_stairs(self, first: Look) -> Look | None:
+        """Where nothing moves and nothing is claimed: a coarse type inside hides both."""
+        if not has_low_stairs(self.observer, first):
+            return None
+        look = self.quick_look(_COARSEST)
+        return self.inside_of(torch.bfloat16, look) if look else None
+
+    def quick_look(
+        self, precision: Precision, which: Sequence[int] = (0, 1)
+    ) -> Look | None:
         """A look with another type's steps, where they leave noise of that type."""
         few = dataclasses.replace(precision, repeats=min(precision.repeats, 2))
         try:
-            look = self.observer.look(few)
+            look = self.observer.look(few, which=which)
         except (OutsideDomain, Refused):
             return None
         explained = look.response.grain <= _COARSER_INSIDE * precision.eps
         return look if explained else None
 
-    def _inside(self, dtype: torch.dtype, look: Look) -> Look:
+    def inside_of(self, dtype: torch.dtype, look: Look) -> Look:
+        """Go on with the steps of a type that forward computes in."""
         self.precision, self.inside = look.precision, dtype
         self.looks = [look]
         return look
@@ -430,12 +445,22 @@ class Inquiry:
                     yield self.trial.inputs[k].name, view
 
     def _each_input(self, look: Look) -> Iterator[tuple[str, InputView]]:
-        if len(self.trial.inputs) < 2:
+        """Every input alone; many are first probed in groups, and only suspects alone."""
+        many = len(self.trial.inputs)
+        if many < 2:
             return
-        for k in range(min(len(self.trial.inputs), _FEWEST_INPUTS)):
-            view = alone(self.observer, look, [k])
-            if view is not None:
-                yield self.trial.inputs[k].name, view
+        groups = [list(range(k, many, _FEWEST_INPUTS)) for k in range(_FEWEST_INPUTS)]
+        budget = _MOST_PROBES
+        while groups and budget:
+            group = groups.pop(0)
+            budget -= 1
+            view = alone(self.observer, look, group) if group else None
+            if view is None:
+                continue
+            if len(group) == 1:
+                yield self.trial.inputs[group[0]].name, view
+            elif view.rejects:
+                groups += [group[::2], group[1::2]]
 
     def resolution_of(self, index: int, look: Look) -> float:
         """The relative error of one input's gradient that `look` would have seen."""
@@ -456,19 +481,11 @@ class Inquiry:
 def agree(a: Look, b: Look) -> bool:
     """Whether both reject the same comparison by about the same error per unit step.
 
-    Looks share their lines and cotangents, so a fault is the same in both, within a
-    factor of 3; truncation grows as the square of the step, and jumps are erratic.
+    Looks share their lines and cotangents, so comparisons correspond.
     """
-    for x, y in zip(a.comparisons, b.comparisons, strict=True):
-        if not (x.rejects and y.rejects) or x.error * y.error <= 0:
-            continue
-        low, high = sorted(
-            (abs(x.error) / x.relative_step, abs(y.error) / y.relative_step)
-        )
-        slack = x.bar / x.relative_step + y.bar / y.relative_step
-        if high - slack <= 3 * low:
-            return True
-    return False
+    return any(
+        same_error(x, y) for x, y in zip(a.comparisons, b.comparisons, strict=True)
+    )
 
 
 def refutes(clear: Look, accuser: Look) -> bool:

@@ -22,7 +22,7 @@ from backproof.battery.vectors import along, balanced, inner
 from backproof.probe import Ladder, Precision, direction, signs, stream, typical
 from backproof.probe.ladder import forms
 
-_BESIDE = 4  # points beside x whose claims show what a limit can be
+_BESIDE = 6  # points beside x whose claims show what a limit can be
 _SLACK = 1.2  # on the gap between the one-sided derivatives, as for smooth outputs
 
 
@@ -120,7 +120,7 @@ def _is_limit(observer: Observer, look: Look, outputs: Tensor) -> bool:
     if not around:
         return True
     low, high = min(around), max(around)
-    slack = (high - low) + 0.1 * max(abs(low), abs(high), size)
+    slack = 10 * (high - low) + 0.1 * max(abs(low), abs(high), size)
     return low - slack <= claim <= high + slack
 
 

@@ -27,12 +27,15 @@ from backproof.probe import (
     Slope,
     climb,
     direction,
+    is_finite,
     respond,
     slopes,
     stream,
 )
 
 _AVERAGED = 2**16  # elements above which a 16-bit tensor averages enough by itself
+_NARROWER = 2.0**-8  # on a cotangent whose gradient leaves its type's range
+_DUST = 1e3  # of eps, beside the natural slope
 _KINK_SLACK = 1.2  # on half the gap between the one-sided slopes
 _COARSE = 1e-4  # types coarser than this cannot tell roughness from noise
 
@@ -63,7 +66,9 @@ class Comparison:
         kink: half the gap between the one-sided slopes; a claim may lie between them.
         size: of the derivative, free of luck with signs: what an error is relative to.
         natural: the derivative of a function that changes by 100 % when its input does.
-        null: a derivative below this counts as zero.
+        null: a derivative below this needs no digits of its own.
+        dust: one below this is what cancellation leaves of nothing.
+        margin: on the bar, where its noise is not as random as it assumes.
         relative_step: of the shortest rung, to compare looks with one another.
     """
 
@@ -73,6 +78,8 @@ class Comparison:
     size: float
     natural: float
     null: float
+    dust: float
+    margin: float
     relative_step: float
 
     @property
@@ -92,8 +99,14 @@ class Comparison:
 
     @property
     def rejects(self) -> bool:
-        """Whether the bars fail to touch; so does a claim that is not finite."""
-        return not abs(self.error) <= self.bar + _KINK_SLACK * abs(self.kink)
+        """Whether the bars fail to touch; so does a claim that is not finite.
+
+        Two sides that are both dust beside the natural slope are both zero.
+        """
+        if max(abs(self.claim.value), abs(self.truth.value)) <= self.dust:
+            return False
+        reach = self.margin * self.bar + _KINK_SLACK * abs(self.kink)
+        return not abs(self.error) <= reach
 
     @property
     def excess(self) -> float:
@@ -107,6 +120,24 @@ class Comparison:
         What is as good as zero beside the natural slope needs no digits of its own.
         """
         return relative(self.bar, max(self.size, self.null))
+
+
+def would_have_seen(other: Comparison, accuser: Comparison) -> bool:
+    """Whether `other`, at another step, is fine enough for the error of `accuser`."""
+    bar = (other.bar + _KINK_SLACK * abs(other.kink)) / other.relative_step
+    return accuser.rejects and accuser.excess > 2 * bar
+
+
+def same_error(a: Comparison, b: Comparison) -> bool:
+    """Whether both reject, by about the same error per unit step.
+
+    A fault is the same at every step, within a factor of 3 and the bars; truncation
+    grows as the square of the step, and jumps are erratic.
+    """
+    if not (a.rejects and b.rejects) or a.error * b.error <= 0:
+        return False
+    low, high = sorted(abs(c.error) / c.relative_step for c in (a, b))
+    return high - a.bar / a.relative_step - b.bar / b.relative_step <= 3 * low
 
 
 def relative(bar: float, size: float) -> float:
@@ -186,7 +217,11 @@ class Observer:
     def lines(self, precision: Precision, factor: float) -> list[Lines]:
         """Two directions; in 16 bits several lines each, to be summed."""
         repeats = self._repeats(precision)
-        signs: Sequence[Tensor | None] = clean(self.base.gradient)
+        signs = [
+            # A gradient of zero has no signs; many functions answer to scaling.
+            g if g is not None and bool(g.any()) else p.values
+            for g, p in zip(clean(self.base.gradient), self.trial.points, strict=True)
+        ]
         out: list[Lines] = []
         for k in range(2):
             first = self._line(precision, factor, 10 * k, signs if k == 0 else None)
@@ -314,8 +349,17 @@ class Observer:
             float16=base.float16,
         )
         first = trial.represent(drawn.mul_(base.shift))
+        if not self._in_range(first):
+            first = trial.represent(first * _NARROWER)
         self._first = [first, first.abs()]
         return self._first
+
+    def _in_range(self, cotangent: Tensor) -> bool:
+        """Whether no gradient leaves its type's range that did not before."""
+        return all(
+            g is None or is_finite(g if mask is None else g.masked_fill(mask, 0.0))
+            for g, mask in zip(self.pulled(cotangent), self.base.frozen, strict=True)
+        )
 
     def gradient(self, cotangent: Tensor) -> list[Tensor | None]:
         """Backward of `cotangent` (num_outputs,), zero where it is not finite."""
@@ -351,5 +395,7 @@ class Observer:
             size=max(abs(value), size, abs(slope.estimate.value)),
             natural=slope.natural,
             null=p.null * slope.natural,
+            dust=min(_DUST * p.eps, p.null / 10) * slope.natural,
+            margin=p.margin,
             relative_step=response.relative_step,
         )

@@ -8,6 +8,7 @@ of torch are used here only, and where they are missing nothing is seen.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,7 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
     """
     node = graph.tensors[0].grad_fn
     definition: Any = getattr(type(node), "_forward_cls", None)
-    owner = getattr(trial.subject.function, "__self__", None)
+    owner: Any = getattr(trial.subject.function, "__self__", None)
     if definition is None or definition is not owner:
         return None
     if any(t.grad_fn is not node for t in graph.tensors):
@@ -53,11 +54,12 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
             torch.zeros(tuple(m.shape), dtype=m.dtype) if part is None else part
             for part, m in zip(handed, metadata, strict=True)
         ]
+    backward: Callable[..., Any] = owner.backward
     restart(trial.seed)
     trial.num_backward += 1
     try:
         with torch.no_grad():  # as the engine does it
-            returned = definition.backward(node, *handed)
+            returned = backward(node, *handed)
     except Exception as error:
         raise BackwardRaised(str(error)) from error
     values = returned if isinstance(returned, tuple) else (returned,)

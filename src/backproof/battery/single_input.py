@@ -6,15 +6,25 @@ other inputs' curvature leaves, and backward's own rounding of their gradients.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from backproof.battery.look import Comparison, Look, Observer, OutsideDomain
+from backproof.battery.look import (
+    Comparison,
+    Look,
+    Observer,
+    OutsideDomain,
+    same_error,
+    would_have_seen,
+)
 from backproof.battery.trial import Refused
-from backproof.probe import direction, stream
+from backproof.probe import PRECISIONS, Precision, direction, stream
+
+_COARSE = dataclasses.replace(PRECISIONS[torch.bfloat16], repeats=1)
 
 
 @dataclass(frozen=True)
@@ -45,25 +55,35 @@ def alone(observer: Observer, look: Look, which: Sequence[int]) -> InputView | N
     rejecting = [k for k, c in enumerate(seen) if c.rejects]
     if not rejecting:
         return InputView(min(seen, key=lambda c: c.resolution), confirmed=False)
-    p = look.precision
-    limited = seen[rejecting[0]].truth.truncation > seen[rejecting[0]].truth.noise
+    p, first = look.precision, seen[rejecting[0]]
+    limited = first.truth.truncation > first.truth.noise
     factor = look.factor * (p.shorter if limited else p.longer)
     again = _compare(observer, look, which, factor)
-    confirmed = again is not None and any(_same(seen[k], again[k]) for k in rejecting)
-    return InputView(seen[rejecting[0]], confirmed)
+    confirmed = again is not None and any(
+        same_error(seen[k], again[k]) for k in rejecting
+    )
+    if confirmed and p.decades:
+        coarse = _compare(observer, look, which, 1.0, _COARSE)
+        if coarse is not None and _refutes(coarse, seen):
+            return InputView(min(coarse, key=lambda c: c.resolution), confirmed=False)
+    return InputView(first, confirmed)
 
 
-def _same(a: Comparison, b: Comparison) -> bool:
-    if not (a.rejects and b.rejects) or a.error * b.error <= 0:
+def _refutes(coarse: list[Comparison], seen: list[Comparison]) -> bool:
+    """Whether the steps of a coarse type, over its stairs, clear what short ones accuse."""
+    if any(c.rejects for c in coarse):
         return False
-    low, high = sorted((abs(a.error) / a.relative_step, abs(b.error) / b.relative_step))
-    return high - a.bar / a.relative_step - b.bar / b.relative_step <= 3 * low
+    return any(would_have_seen(c, a) for c, a in zip(coarse, seen, strict=True))
 
 
 def _compare(
-    observer: Observer, look: Look, which: Sequence[int], factor: float
+    observer: Observer,
+    look: Look,
+    which: Sequence[int],
+    factor: float,
+    precision: Precision | None = None,
 ) -> list[Comparison] | None:
-    p = look.precision
+    p = precision or look.precision
     steps: list[Tensor | None] = []
     for k, point in enumerate(observer.trial.points):
         if k not in which:

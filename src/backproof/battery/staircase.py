@@ -21,7 +21,7 @@ from backproof.probe import move, real_dtype, spacing, typical
 
 _STILL = 0.8  # share of the outputs that a staircase leaves where they are
 _PLACES = 4  # units in the last place that inputs move by
-_LOWEST_STAIR = 0.01  # of an output's size: above bfloat16's grain, below 7 bits'
+_LOWEST_STAIR = 0.015  # of an output's size: above bfloat16's grain, below 6 bits'
 _ROUNDINGS = 16.0  # of eps, at the inputs' size: stairs this low are rounding
 _STRIDES = (2.0**-6, 2.0**-3)  # relative steps that look for a stair where none was met
 
@@ -61,14 +61,32 @@ def rest(observer: Observer, look: Look) -> Rest:
     except Refused:
         return Rest.NONE
     met = heights < torch.inf
-    if bool(met.any()):
+    largest = max(_largest(p.values) for p in trial.points)
+    rounding = _ROUNDINGS * look.precision.eps * largest
+    if not bool(met.any()):
+        if _claim_far_out(observer, look) <= rounding:
+            return Rest.ROUNDING
+    else:
         size = values.abs().clamp(min=0.1 * typical(values))
         if float((heights / size)[met].median()) < _LOWEST_STAIR:
             return Rest.NONE
-        largest = max(_largest(p.values) for p in trial.points)
-        if float(heights[met].median()) <= _ROUNDINGS * look.precision.eps * largest:
+        if float(heights[met].median()) <= rounding:
             return Rest.ROUNDING
     return Rest.STAIRS if _claim_would_show(observer, look, steps) else Rest.NONE
+
+
+def has_low_stairs(observer: Observer, look: Look) -> bool:
+    """Whether outputs that no step of the look moved have stairs as low as a type's grain.
+
+    Costs 2 forward calls.
+    """
+    try:
+        heights = _heights(observer, look)
+    except Refused:
+        return False
+    met, values = heights < torch.inf, observer.base.values
+    size = values.abs().clamp(min=0.1 * typical(values))
+    return bool(met.any()) and float((heights / size)[met].median()) < _LOWEST_STAIR
 
 
 def _largest(values: Tensor) -> float:
@@ -107,6 +125,16 @@ def _heights(observer: Observer, look: Look) -> Tensor:
         ]
     met = torch.cat(single).abs_()
     return torch.where((met > 0) & (met < torch.inf), met, torch.inf).amin(0)
+
+
+def _claim_far_out(observer: Observer, look: Look) -> float:
+    """What the claim says that outputs move by, at the longest stride, per output."""
+    stride = max(_STRIDES) / look.response.relative_step
+    steps = _first_line(observer, look)
+    return max(
+        abs(inner(gradient, steps)) * stride / max(float(cotangent.abs().sum()), 1e-300)
+        for cotangent, gradient in zip(look.cotangents, look.gradients, strict=True)
+    )
 
 
 def _first_line(observer: Observer, look: Look) -> list[Tensor | None]:

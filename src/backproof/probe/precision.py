@@ -24,6 +24,8 @@ class Precision:
         repeats: ladders summed along a direction, where tensors are small.
         z: half-width of an error bar in standard deviations of the noise.
         kappa: half-width of an error bar in units of the truncation estimate.
+        margin: on the bars before two sides count as apart. Rounding in 16 bits is so
+            coarse that it is seldom as random as its standard deviation says.
         prior: standard deviation of one output's rounding, in units of eps x scale.
         bias: coherent relative error that a correct backward may have, in eps.
         resolution: a pass must have been able to see a relative error this large.
@@ -45,6 +47,7 @@ class Precision:
     repeats: int
     z: float
     kappa: float
+    margin: float
     prior: float
     bias: float
     resolution: float
@@ -65,23 +68,27 @@ class Precision:
 
 
 _FLOAT64 = Precision(
-    eps=2.0**-52, step=4e-6, ratio=4, repeats=1, z=5.0, kappa=2.0, prior=0.3, bias=2.0,
+    eps=2.0**-52, step=4e-6, ratio=4, repeats=1, z=5.0, kappa=2.0, margin=1.0,
+    prior=0.3, bias=2.0,
     resolution=1e-5, null=1e-4, rough=1e-4, rough_z=30.0, aside=0.8, lively=1.0,
     linear=1e-6, longer=64.0, shorter=1 / 8, decades=(-7, -14, -21, -28),
 )  # fmt: skip
 _FLOAT32 = Precision(
-    eps=2.0**-23, step=1e-3, ratio=4, repeats=1, z=5.0, kappa=2.0, prior=0.3, bias=2.0,
+    eps=2.0**-23, step=1e-3, ratio=4, repeats=1, z=5.0, kappa=2.0, margin=1.0,
+    prior=0.3, bias=2.0,
     resolution=2e-2, null=1e-3, rough=3e-2, rough_z=30.0, aside=0.8, lively=1.0,
     linear=1e-2, longer=4.0, shorter=1 / 4, decades=(-5, -10),
 )  # fmt: skip
 # Below, half an eps of bias: constants of a correct backward are rounded to the type.
 _FLOAT16 = Precision(
-    eps=2.0**-10, step=1 / 64, ratio=2, repeats=4, z=4.5, kappa=2.0, prior=0.3, bias=0.5,
+    eps=2.0**-10, step=1 / 64, ratio=2, repeats=4, z=4.5, kappa=2.0, margin=1.25,
+    prior=0.3, bias=0.5,
     resolution=1e-1, null=3e-2, rough=0.2, rough_z=10.0, aside=0.3, lively=0.2, linear=0.1,
     longer=1.6, shorter=1 / 2, decades=(),
 )  # fmt: skip
 _BFLOAT16 = Precision(
-    eps=2.0**-7, step=1 / 16, ratio=2, repeats=8, z=4.5, kappa=2.0, prior=0.3, bias=0.5,
+    eps=2.0**-7, step=1 / 16, ratio=2, repeats=8, z=4.5, kappa=2.0, margin=1.25,
+    prior=0.3, bias=0.5,
     resolution=0.3, null=0.1, rough=0.5, rough_z=8.0, aside=0.3, lively=0.2, linear=0.2,
     longer=1.6, shorter=1 / 2, decades=(),
 )  # fmt: skip

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from backproof.battery.examination import Examination
-from backproof.battery.law import law, raised
+from backproof.battery.law import NotApplicable, law, raised
 from backproof.battery.look import relative
 from backproof.battery.trial import BackwardRaised
 from backproof.battery.vectors import Vector, minus, norm
+from backproof.probe import is_finite
 from backproof.records import Evidence, broken, held
 
 _MOST_OUTPUTS = 16  # outputs that are each given a backward of their own
@@ -34,6 +35,8 @@ def linear_in_cotangent(examination: Examination) -> Iterator[Evidence]:
     """
     first, second = examination.cotangents
     one, two = examination.pull(first), examination.pull(second)
+    if not all(g is None or is_finite(g) for g in (*one, *two)):
+        raise NotApplicable("the gradient is not finite: see BP109")
     scaled = examination.trial.represent(first * _SCALED)
     yield _compare(
         examination,
