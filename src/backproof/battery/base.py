@@ -69,7 +69,7 @@ def begin(trial: Trial, seed: int) -> Base:
     """
     graph = trial.record()
     precision = coarsest(trial.dtypes)
-    finite = torch.ones(graph.values.shape, dtype=torch.bool)
+    finite = torch.ones_like(graph.values, dtype=torch.bool)
     values = graph.values.clone()
     if not is_finite(values):
         finite = torch.isfinite(values)

@@ -51,7 +51,9 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
         handed[tensor.output_nr] = part
     if getattr(node, "materialize_grads", True):
         handed = [
-            torch.zeros(tuple(m.shape), dtype=m.dtype) if part is None else part
+            torch.zeros(tuple(m.shape), dtype=m.dtype, device=m.device)
+            if part is None
+            else part
             for part, m in zip(handed, metadata, strict=True)
         ]
     backward: Callable[..., Any] = owner.backward

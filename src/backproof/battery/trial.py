@@ -205,7 +205,7 @@ class Trial:
         ratios = [coarsest([o.dtype]).eps / eps for o in self.outputs]
         if max(ratios) <= 1:
             return None
-        ones = torch.ones(self.outputs[-1].part.stop, dtype=torch.float64)
+        ones = torch.ones(self.outputs[-1].part.stop, dtype=torch.float64, device="cpu")
         for output, ratio in zip(self.outputs, ratios, strict=True):
             ones[output.part] = max(1.0, ratio)
         return ones

@@ -35,5 +35,5 @@ def spread(draw: Tensor) -> Tensor:
 def signs(generator: np.random.Generator, size: int) -> Tensor:
     """+1 or -1, float64 (size,)."""
     return torch.copysign(
-        torch.ones(size, dtype=torch.float64), signed(generator, size)
+        torch.ones(size, dtype=torch.float64, device="cpu"), signed(generator, size)
     )

@@ -65,7 +65,7 @@ def climb(
     Derivatives add up over lines while noise adds in quadrature, which is the only way
     to gain precision in 16 bits. `base` is y(x), finite.
     """
-    moved = torch.empty((6, base.numel()), dtype=torch.float64)
+    moved = torch.empty((6, base.numel()), dtype=torch.float64, device="cpu")
     for number, steps in enumerate(lines):
         for row, m in enumerate(_multipliers(ratio)):
             values = evaluate(move(points, steps, m))
@@ -97,7 +97,7 @@ def _multipliers(ratio: int) -> list[float]:
 
 @functools.lru_cache
 def _per_step(ratio: int) -> Tensor:
-    m = torch.tensor(_multipliers(ratio), dtype=torch.float64)
+    m = torch.tensor(_multipliers(ratio), dtype=torch.float64, device="cpu")
     return m.abs().reciprocal_().reshape(6, 1)
 
 
@@ -148,7 +148,7 @@ class Forms:
 def forms(ratio: int) -> Forms:
     """The forms for rungs 1, r, r^2."""
     r = float(ratio)
-    m = torch.tensor([1.0, r, r * r], dtype=torch.float64)
+    m = torch.tensor([1.0, r, r * r], dtype=torch.float64, device="cpu")
     first, second, third = torch.diag(1 / m)
     near = (r**2 * first - second) / (r**2 - 1)
     far = (r**2 * second - third) / (r**2 - 1)
@@ -156,7 +156,7 @@ def forms(ratio: int) -> Forms:
     square = torch.diag(1 / m**2)
     bend_near = (r**2 * square[0] - square[1]) / (r**2 - 1)
     bend_far = (r**2 * square[1] - square[2]) / (r**2 - 1)
-    kink = torch.tensor([-r * r, r * r + 1, -1.0], dtype=torch.float64)
+    kink = m.new_tensor([-r * r, r * r + 1, -1.0])
     kink /= r * (r - 1) ** 2
     return Forms(
         first=_odd(first),

@@ -121,8 +121,8 @@ def respond(
     *,
     relative_step: float,
     finite: Tensor,
-    floor: Tensor,
-    groups: Sequence[slice],
+    floor: Tensor | None = None,
+    groups: Sequence[slice] | None = None,
     coarseness: Tensor | None = None,
     scatter: Tensor | None = None,
 ) -> Response:
@@ -134,8 +134,9 @@ def respond(
         precision: the settings that the ladders were climbed with.
         relative_step: of the shortest rung.
         finite: where y(x) is finite.
-        floor: a size for each output whose rounding is noise to it as well.
-        groups: outputs that share their noise: those of one tensor.
+        floor: a size for each output whose rounding is noise to it as well; none by
+            default.
+        groups: outputs that share their noise: those of one tensor. All by default.
         coarseness: eps of each output's own type over `precision.eps`, at least 1.
         scatter: variance seen when the same call was repeated.
     """
@@ -146,6 +147,8 @@ def respond(
         for ladder in ladders:
             ladder.keep(usable)
     moves = reach > 0
+    floor = torch.zeros_like(base) if floor is None else floor
+    groups = (slice(0, base.numel()),) if groups is None else groups
     measure = _Measure(
         ladders, base, reach, precision, relative_step, floor, coarseness
     )
@@ -170,7 +173,7 @@ def respond(
 
 def _reach(ladders: Sequence[Ladder], size: int) -> Tensor:
     """The largest reach over the ladders; not finite where a rung was not."""
-    out = torch.empty(size, dtype=torch.float64)
+    out = torch.empty(size, dtype=torch.float64, device="cpu")
     for part in blocks(size):
         reach = ladders[0].reach(part)
         for ladder in ladders[1:]:
@@ -225,7 +228,7 @@ class _Measure:
         prior = self._prior(scale, part)
         allowed = prior * math.sqrt(crowd)
         variance = torch.zeros_like(scale)
-        rough = torch.zeros(scale.shape, dtype=torch.bool)
+        rough = torch.zeros_like(scale, dtype=torch.bool)
         kinked = torch.zeros_like(rough)
         for ladder in self.ladders:
             n, shape = ladder.count, forms(ladder.ratio)

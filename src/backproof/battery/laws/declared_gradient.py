@@ -61,7 +61,7 @@ def _elsewhere(trial: Trial) -> Iterator[tuple[str, list[Tensor]]]:
     points = trial.points
     yield "ties (halves and integers)", [torch.round(2 * p.values) / 2 for p in points]
     bounds = sorted({abs(s) for s in trial.scalars if 0 < abs(s) < math.inf} | {1.0})
-    pattern = torch.tensor([s for b in bounds for s in (b, -b)] + [0.0]).double()
+    pattern = points[0].values.new_tensor([s for b in bounds for s in (b, -b)] + [0.0])
     where = "bounds (" + ", ".join(f"±{b:g}" for b in bounds) + " and 0)"
     yield where, [_repeated(pattern, p.values.numel()) for p in points]
     yield (
