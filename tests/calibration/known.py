@@ -26,6 +26,7 @@ from backproof.probe import (
     slopes,
     spread,
     stream,
+    typical,
 )
 
 _AVERAGED = 2**16  # elements; below, 16-bit types sum several ladders, as a check does
@@ -95,6 +96,8 @@ def measure(known: Known, n: int, dtype: torch.dtype, seed: int) -> list[Measure
         precision,
         relative_step=precision.step,
         finite=torch.isfinite(base),
+        floor=torch.full_like(base, typical(base)),
+        groups=[slice(0, base.numel())],
     )
     if response.not_smooth:
         return []

@@ -9,6 +9,7 @@ from backproof.probe import (
     respond,
     slopes,
     stream,
+    typical,
 )
 from tests.probe.points import point_of
 
@@ -47,7 +48,13 @@ class Climbed:
             precision,
             relative_step=precision.step,
             finite=self.finite,
-            **options,
+            **(
+                {
+                    "floor": torch.full_like(self.base, typical(self.base)),
+                    "groups": [slice(0, self.base.numel())],
+                }
+                | options
+            ),
         )
 
     def steps(self, line=0):

@@ -166,9 +166,32 @@ def test_weights_are_relative_to_each_output():
     def forward(x):
         return sizes.to(x.dtype) * x
 
-    response = Climbed(forward, [1.0, 1.0, 1.0]).response
+    floor = torch.zeros(3, dtype=torch.float64)
+    response = Climbed(forward, [1.0, 1.0, 1.0], floor=floor).response
     shares = response.weights() / sizes
     assert float(shares.max() / shares.min()) < 1.5
+
+
+def test_an_output_far_below_its_floor_weighs_what_its_rounding_deserves():
+    sizes = torch.tensor([1e-6, 1.0]).double()
+    floor = torch.ones(2, dtype=torch.float64)
+    response = Climbed(lambda x: sizes * x, [1.0, 1.0], floor=floor).response
+    assert float(response.noise[0]) >= 0.3 * response.precision.eps
+    shares = response.weights() / sizes
+    assert float(shares[0]) > 1e4 * float(shares[1])
+
+
+def test_each_group_has_its_own_noise():
+    def forward(x):
+        return torch.cat([x.exp(), x.float().exp().double()])
+
+    n = len(ORDINARY)
+    both = [slice(0, n), slice(n, 2 * n)]
+    apart = Climbed(forward, ORDINARY, groups=both).response
+    assert apart.groups == tuple(both)
+    exact, coarse = (float(apart.noise[part].median()) for part in both)
+    assert coarse > 1e6 * exact
+    assert apart.grain > 1e-8
 
 
 def test_a_noisy_output_weighs_less():

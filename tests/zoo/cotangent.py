@@ -28,7 +28,7 @@ class SignOfTheCotangent(Tanh):
         return Tanh.backward(ctx, g.sign())
 
 
-@guilty("BP104", normal(64))
+@guilty("BP104", normal(64), dtypes=FINE)
 class CubedCotangent(Tanh):
     @staticmethod
     def backward(ctx, g):

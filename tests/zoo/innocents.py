@@ -46,7 +46,7 @@ def a_kink_in_every_output(x, w):
     return torch.relu(x @ w)
 
 
-@innocent(values(0.0, 0.0, 0.0, 1.0))
+@innocent(values(0.0, 1.0, -2.0, 0.5, 0.7, 2.5))
 class HalfAtZero(Function):
     """Another subgradient than torch's, and as good."""
 
@@ -153,14 +153,9 @@ def a_steep_exponential(x):
     return torch.exp(5 * x)
 
 
-@innocent(normal(40), normal(40), dtypes=FINE)
+@innocent(normal(40), normal(40), dtypes=(FLOAT64,))
 def one_input_hardly_matters(x, y):
     return x + 1e-4 * torch.tanh(y)
-
-
-@innocent(values(0.0, 0.0, 0.0, 0.0))
-def cube_at_zero(x):
-    return x**3
 
 
 # ---------------------------------------------------------------------- zero gradients
