@@ -114,6 +114,8 @@ def forward_is_finite_beside(trial: Trial, base: Base) -> bool:
     """
     if bool(base.finite.all()):
         return _stays(trial, base, base.frozen)
+    if not bool(base.finite.any()):
+        return False
     for k, mask in enumerate(base.frozen):
         if mask is None:
             continue

@@ -171,6 +171,8 @@ def resolutions(examination: Examination) -> dict[str, float]:
             out[i.name] = look.resolution
         else:
             out[i.name] = inquiry.resolution_of(k, look)
+        if i.name in found.witnessed:
+            out[i.name] = found.witnessed[i.name]
         if found.departure is not None:
             out[i.name] = max(out[i.name], found.departure)
     return out

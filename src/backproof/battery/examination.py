@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from backproof.battery.backward_noise import pull_nudged
 from backproof.battery.base import Base, clean
-from backproof.battery.float64_stage import departure, steps_fit, wide_inquiry
+from backproof.battery.float64_stage import departure, steps_fit, wide_inquiry, witness
 from backproof.battery.inquiry import Conclusion, Inquiry, Kind
 from backproof.battery.look import Comparison, relative
 from backproof.battery.raw_backward import RawReturn, raw_backward
@@ -35,6 +35,8 @@ class Gradient:
         wide: in float64, None where the subject has no other float64 than its own.
         departure: relative distance of the native gradient from float64's, where it
             was needed to decide.
+        witnessed: inputs too weak to be seen in their own type, whose gradient is that of
+            float64 but for this relative distance.
         precision_only: wrong in the inputs' own types and right in float64, or wrong by
             no more than a coarser type's rounding.
     """
@@ -44,6 +46,7 @@ class Gradient:
     native: Conclusion | None = None
     wide: Conclusion | None = None
     departure: float | None = None
+    witnessed: Mapping[str, float] = field(default_factory=dict)
     precision_only: bool = False
 
 
@@ -98,7 +101,9 @@ class Examination:
             return Gradient(formula.kind, formula, wide=formula)
         native = inquiry.conclude()
         if native.kind is Kind.RIGHT:
-            return Gradient(native.kind, native, native, formula)
+            seen = formula.kind in (Kind.RIGHT, Kind.KINK)
+            witnessed = witness(inquiry, wide, native) if seen else {}
+            return Gradient(native.kind, native, native, formula, witnessed=witnessed)
         distance, explained = departure(inquiry, wide, native)
         if explained and formula.kind in (Kind.RIGHT, Kind.KINK):
             return Gradient(Kind.RIGHT, formula, native, formula, distance)

@@ -131,7 +131,7 @@ class Inquiry:
         if first.sight is not Sight.PASS:
             first = self._look_with_inner_type(first) or first
         elif not bool(first.response.moves.any()):
-            first = self._look_over_low_stairs(first) or first
+            return self._over_low_stairs(first)
         return self._settle(first)
 
     def _nothing_moves(self) -> bool:
@@ -205,12 +205,19 @@ class Inquiry:
                 fallback = dtype, look
         return self.inside_of(*fallback) if fallback else None
 
-    def _look_over_low_stairs(self, first: Look) -> Look | None:
-        """Where nothing moves and nothing is claimed: a coarse type inside hides both."""
+    def _over_low_stairs(self, first: Look) -> Conclusion:
+        """Nothing moves and nothing is claimed: a coarse type inside would hide both."""
         if not has_low_stairs(self.observer, first):
-            return None
+            return self._accept(first)
         look = self.quick_look(_COARSEST)
-        return self.inside_of(torch.bfloat16, look) if look else None
+        if look is None or look.sight is Sight.PASS:
+            return self._accept(first)
+        words = (
+            "backward claims zero, and forward moves in stairs as low as a coarse type's "
+            "grain: right for a staircase, wrong for a kernel that computes in such a "
+            "type; declare the gradient that is meant (`expect_backward=`)"
+        )
+        return self._conclude(Kind.UNDECIDED, look, words=words)
 
     def quick_look(
         self, precision: Precision, which: Sequence[int] = (0, 1)

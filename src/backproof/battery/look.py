@@ -68,6 +68,7 @@ class Comparison:
         natural: the derivative of a function that changes by 100 % when its input does.
         null: a derivative below this needs no digits of its own.
         dust: one below this is what cancellation leaves of nothing.
+        enough: the resolution that a pass needs.
         margin: on the bar, where its noise is not as random as it assumes.
         relative_step: of the shortest rung, to compare looks with one another.
     """
@@ -79,6 +80,7 @@ class Comparison:
     natural: float
     null: float
     dust: float
+    enough: float
     margin: float
     relative_step: float
 
@@ -396,6 +398,7 @@ class Observer:
             natural=slope.natural,
             null=p.null * slope.natural,
             dust=min(_DUST * p.eps, p.null / 10) * slope.natural,
+            enough=p.resolution,
             margin=p.margin,
             relative_step=response.relative_step,
         )

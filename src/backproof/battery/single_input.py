@@ -39,6 +39,17 @@ class InputView:
     confirmed: bool
 
     @property
+    def resolved(self) -> bool:
+        """Whether a fault of the size that a pass excludes would have shown.
+
+        Where nothing is claimed and nothing moves, there is nothing to resolve.
+        """
+        seen = self.comparison
+        if seen.claim.value == 0 and seen.truth.value == 0:
+            return True
+        return seen.resolution <= seen.enough
+
+    @property
     def rejects(self) -> bool:
         """Whether its gradient is wrong."""
         return self.confirmed
@@ -105,6 +116,8 @@ def _compare(
     except (Refused, OutsideDomain):
         return None
     smooth = response.smooth & look.response.smooth
+    if not bool(smooth.any()):
+        return None
     cotangents, gradients = look.cotangents, look.gradients
     if not bool(smooth.all()):
         cotangents = [torch.where(smooth, u, 0.0) for u in cotangents]

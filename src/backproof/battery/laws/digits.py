@@ -34,6 +34,12 @@ def digits(examination: Examination) -> Iterator[Evidence]:
         return
     if found.kind is not Kind.RIGHT:
         raise NotApplicable("the gradient itself is in question: see BP101")
+    if found.departure is not None:
+        yield held(
+            f"the gradient is float64's to {found.departure:.1g}, which is its rounding",
+            {"departure_from_float64": found.departure},
+        )
+        return
     yield _rounding(examination)
 
 

@@ -37,7 +37,7 @@ def gradient(examination: Examination) -> Iterator[Evidence]:
         raise NotApplicable("forward is piecewise constant: see BP106")
     if found.kind is Kind.RIGHT or found.precision_only:
         yield _right(examination, found)
-        yield from _unresolved(found.decided_by)
+        yield from _unresolved(found)
     elif found.kind is Kind.WRONG:
         yield from _wrong(examination, found.decided_by)
     else:
@@ -75,20 +75,21 @@ def _right(examination: Examination, found: Gradient) -> Evidence:
     return held(words, numbers)
 
 
-def _unresolved(conclusion: Conclusion) -> Iterator[Evidence]:
+def _unresolved(found: Gradient) -> Iterator[Evidence]:
     """Inputs, and whole outputs, that the comparison did not reach."""
-    look = conclusion.look
-    if look is None or conclusion.kind is not Kind.RIGHT:
+    conclusion = found.decided_by
+    if conclusion.kind is not Kind.RIGHT:
         return
-    limit = look.precision.resolution
     for name, view in conclusion.inputs.items():
-        if view.comparison.resolution > limit:
-            yield undecided(
-                f"`{name}` is too weak to be judged beside the others: an error of "
-                f"{view.comparison.resolution:.1g} of its gradient would not show, and "
-                f"a pass needs {limit:g}; give it alone, or with larger values",
-                {"input": name, "resolution": view.comparison.resolution},
-            )
+        if view.resolved or name in found.witnessed:
+            continue
+        limit = view.comparison.enough
+        yield undecided(
+            f"`{name}` is too weak to be judged beside the others: an error of "
+            f"{view.comparison.resolution:.1g} of its gradient would not show, and a "
+            f"pass needs {limit:g}; give it alone, or with larger values",
+            {"input": name, "resolution": view.comparison.resolution},
+        )
     for name, share in conclusion.set_aside.items():
         yield undecided(
             f"`{name}` was not compared: {share:.0%} of it kinks, jumps or is noise at "
