@@ -47,6 +47,17 @@ _MOST_ASIDE = 0.5  # of one output: more, and it was not compared at all
 _FEWEST_INPUTS = 8  # weak inputs beyond these share one probe
 
 
+_LOW_STAIRS = (
+    "backward claims zero, and forward moves in stairs as low as a coarse type's grain: "
+    "right for a staircase, wrong for a kernel that computes in such a type; declare the "
+    "gradient that is meant (`expect_backward=`)"
+)
+_LOST_IN_ROUNDING = (
+    "forward's outputs stand still within their rounding at these inputs, so its values "
+    "hold no derivative; give less extreme inputs"
+)
+
+
 class Kind(Enum):
     """What the inquiry concludes."""
 
@@ -212,12 +223,7 @@ class Inquiry:
         look = self.quick_look(_COARSEST)
         if look is None or look.sight is Sight.PASS:
             return self._accept(first)
-        words = (
-            "backward claims zero, and forward moves in stairs as low as a coarse type's "
-            "grain: right for a staircase, wrong for a kernel that computes in such a "
-            "type; declare the gradient that is meant (`expect_backward=`)"
-        )
-        return self._conclude(Kind.UNDECIDED, look, words=words)
+        return self._conclude(Kind.UNDECIDED, look, words=_LOW_STAIRS)
 
     def quick_look(
         self, precision: Precision, which: Sequence[int] = (0, 1)
@@ -359,20 +365,18 @@ class Inquiry:
         if why is Rest.STAIRS:
             return self._staircase(look)
         if why is Rest.ROUNDING:
-            words = (
-                "forward's outputs stand still within their rounding at these inputs, so "
-                "its values hold no derivative; give less extreme inputs"
-            )
-            return self._conclude(Kind.UNDECIDED, look, words=words)
+            return self._conclude(Kind.UNDECIDED, look, words=_LOST_IN_ROUNDING)
+        if why is Rest.LOW_STAIRS and self._is_silent(look):
+            return self._conclude(Kind.UNDECIDED, look, words=_LOW_STAIRS)
         return None
 
+    def _is_silent(self, look: Look) -> bool:
+        """Whether backward claims zero everywhere."""
+        claims = [self.base.gradient, *look.gradients]
+        return not any(bool(g.any()) for gs in claims for g in gs if g is not None)
+
     def _staircase(self, look: Look) -> Conclusion:
-        silent = all(
-            g is None or not bool(g.any()) for g in self.base.gradient
-        ) and not any(
-            bool(g.any()) for gs in look.gradients for g in gs if g is not None
-        )
-        if silent:
+        if self._is_silent(look):
             words = "forward is piecewise constant, and backward is zero"
             return self._conclude(Kind.RIGHT, look, words=words)
         return self._conclude(Kind.STAIRCASE, look)

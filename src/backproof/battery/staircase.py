@@ -31,6 +31,7 @@ class Rest(Enum):
 
     NONE = "they move"
     STAIRS = "forward is piecewise constant"
+    LOW_STAIRS = "they move in stairs as low as a coarse type's grain"
     ROUNDING = "their moves are lost in rounding at the size of the inputs"
 
 
@@ -69,7 +70,7 @@ def rest(observer: Observer, look: Look) -> Rest:
     else:
         size = values.abs().clamp(min=0.1 * typical(values))
         if float((heights / size)[met].median()) < _LOWEST_STAIR:
-            return Rest.NONE
+            return Rest.LOW_STAIRS
         if float(heights[met].median()) <= rounding:
             return Rest.ROUNDING
     return Rest.STAIRS if _claim_would_show(observer, look, steps) else Rest.NONE
