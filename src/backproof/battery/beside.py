@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from backproof.probe import Point, typical
+from backproof.battery.base import Base
+from backproof.battery.trial import Refused, Trial
+from backproof.errors import BadInput
+from backproof.probe import Point, stream, typical
 
+_STEP = 1 / 32  # on the steps there, so that they do not reach back to x
 _SHARE = 0.01  # how far a point beside x lies, relative to each element
 
 
@@ -34,6 +39,40 @@ def beside(
         _moved(p.values, generator, flip, move_zeros=move_zeros, frozen=mask)
         for p, mask in zip(points, frozen, strict=True)
     ]
+
+
+def verdict_beside(
+    trial: Trial, base: Base, seed: int, *, move_zeros: bool, flip: float
+) -> float | str | None:
+    """The resolution of a pass at a point beside x, "wrong", or None for neither.
+
+    Costs a whole inquiry.
+    """
+    from backproof.battery.inquiry import Inquiry, Kind  # which asks this in turn
+
+    points = beside(
+        trial.points,
+        base.frozen,
+        stream(seed, 900),
+        flip=flip,
+        move_zeros=move_zeros,
+    )
+    near = trial.at(points)
+    try:
+        inquiry = Inquiry(near, seed=seed, guarded=False)
+        own = inquiry.base.precision
+        inquiry.use(dataclasses.replace(own, step=own.step * _STEP))
+        answer = inquiry.conclude()
+    except (BadInput, Refused):
+        return None
+    finally:
+        trial.num_forward += near.num_forward
+        trial.num_backward += near.num_backward
+    if answer.kind is Kind.WRONG:
+        return "wrong"
+    if answer.kind is not Kind.RIGHT or answer.look is None:
+        return None
+    return answer.look.resolution
 
 
 def _moved(

@@ -110,6 +110,11 @@ class Examination:
         if explained and native.kind is Kind.WRONG:
             # The same gradient, at values that float64 could not decide.
             return Gradient(formula.kind, formula, native, formula, distance)
+        if native.kind is Kind.WRONG and formula.kind is not Kind.RIGHT:
+            if not inquiry.base.precision.decades:
+                # What float64 could not decide, 16 bits cannot either.
+                return Gradient(formula.kind, formula, native, formula, distance)
+            return Gradient(native.kind, native, native, formula, distance)
         if formula.kind is not Kind.RIGHT or native.look is None:
             return Gradient(native.kind, native, native, formula, distance)
         if native.kind is Kind.STAIRCASE or not steps_fit(inquiry, wide, native.look):

@@ -13,14 +13,13 @@ guards those types.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import torch
 
-from backproof.battery.beside import beside
+from backproof.battery.beside import verdict_beside
 from backproof.battery.look import (
     Comparison,
     Look,
@@ -31,14 +30,13 @@ from backproof.battery.look import (
 from backproof.battery.split import bends
 from backproof.battery.trial import Refused, Trial
 from backproof.battery.vectors import Vector
-from backproof.probe import PRECISIONS, spacing, stream, typical
+from backproof.probe import PRECISIONS, spacing, typical
 
 if TYPE_CHECKING:
     from backproof.battery.inquiry import Inquiry
 
 _BENT = 0.25  # a middle contrast above this share of the slope says nothing about it
 _FEWEST_QUANTA = 4.0  # steps shorter than this many spacings of x are rounding
-_BESIDE_STEP = 1 / 32  # steps there, so that they do not reach back to x
 
 
 class Ruling(Enum):
@@ -200,7 +198,13 @@ def _beside(inquiry: Inquiry, size: float) -> float | str | None:
     for move_zeros in (True, False) if holes else (True,):
         passed = []
         for flip in (1.0, -1.0):
-            seen = _inquire_beside(inquiry, move_zeros=move_zeros, flip=flip)
+            seen = verdict_beside(
+                inquiry.trial,
+                inquiry.base,
+                inquiry.seed,
+                move_zeros=move_zeros,
+                flip=flip,
+            )
             if seen == "wrong":
                 return seen
             if not isinstance(seen, float) or 2 * seen > size:
@@ -209,35 +213,3 @@ def _beside(inquiry: Inquiry, size: float) -> float | str | None:
         if len(passed) == 2:
             return max(passed)
     return None
-
-
-def _inquire_beside(
-    inquiry: Inquiry, *, move_zeros: bool, flip: float
-) -> float | str | None:
-    from backproof.battery.inquiry import Inquiry, Kind
-    from backproof.errors import BadInput
-
-    trial = inquiry.trial
-    points = beside(
-        trial.points,
-        inquiry.base.frozen,
-        stream(inquiry.seed, 900),
-        flip=flip,
-        move_zeros=move_zeros,
-    )
-    near = trial.at(points)
-    try:
-        question = Inquiry(near, seed=inquiry.seed, guarded=False)
-        precision = question.base.precision
-        question.use(dataclasses.replace(precision, step=precision.step * _BESIDE_STEP))
-        answer = question.conclude()
-    except (BadInput, Refused):
-        return None
-    finally:
-        trial.num_forward += near.num_forward
-        trial.num_backward += near.num_backward
-    if answer.kind is Kind.WRONG:
-        return "wrong"
-    if answer.kind is not Kind.RIGHT or answer.look is None:
-        return None
-    return answer.look.resolution

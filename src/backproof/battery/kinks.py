@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from backproof.battery.beside import beside
+from backproof.battery.beside import beside, verdict_beside
 from backproof.battery.look import Comparison, Look, Observer, OutsideDomain
 from backproof.battery.split import bends
 from backproof.battery.trial import Refused
@@ -95,11 +95,16 @@ def _level_steps(
 
 
 def _is_limit(observer: Observer, look: Look, outputs: Tensor) -> bool:
-    """Whether the claim is among those that backward makes at points beside x.
+    """Whether the claim is among those that a right backward makes beside x.
 
     A kink's gradients are the limits of those around it: one of tied maxima, some
     eigenvector of an eigenspace. A claim far outside of their range is none of them.
     """
+    there = verdict_beside(
+        observer.trial, observer.base, observer.seed, move_zeros=True, flip=1.0
+    )
+    if there == "wrong":
+        return False
     cotangent = _cotangent(observer, look, outputs)
     steps = _level_steps(observer, look.precision, look.factor)
     claim, size = along(observer.gradient(cotangent), steps)
@@ -140,7 +145,10 @@ def _along_level(
         return None, nothing
     cotangent = _cotangent(observer, look, smooth)
     gradient = observer.gradient(cotangent)
-    return observer.compare(ladders, response, [cotangent], [gradient])[0], smooth
+    return (
+        observer.compare(ladders, response, [cotangent], [gradient], at_kinks=True)[0],
+        smooth,
+    )
 
 
 def _between_sides(
@@ -152,7 +160,9 @@ def _between_sides(
     way = forms(ladder.ratio).third.weights @ ladder.moved
     cotangent = _cotangent(observer, look, outputs, way)
     gradient = observer.gradient(cotangent)
-    side = observer.compare([ladder], look.response, [cotangent], [gradient])[0]
+    side = observer.compare(
+        [ladder], look.response, [cotangent], [gradient], at_kinks=True
+    )[0]
     half_gap = (forms(ladder.ratio).kink.weights @ ladder.moved).abs()
     gap = float(half_gap @ cotangent.abs())
     return side, abs(side.error) > side.bar + _SLACK * gap

@@ -64,6 +64,7 @@ class Comparison:
         claim: <backward(u), d>, with its bar.
         truth: d/dt <u, y(x + t d)>, with its bar.
         kink: half the gap between the one-sided slopes; a claim may lie between them.
+        has_kink: whether that gap is more than noise.
         size: of the derivative, free of luck with signs: what an error is relative to.
         natural: the derivative of a function that changes by 100 % when its input does.
         null: a derivative below this needs no digits of its own.
@@ -76,6 +77,7 @@ class Comparison:
     claim: Estimate
     truth: Estimate
     kink: float
+    has_kink: bool
     size: float
     natural: float
     null: float
@@ -121,7 +123,8 @@ class Comparison:
 
         What is as good as zero beside the natural slope needs no digits of its own.
         """
-        return relative(self.bar, max(self.size, self.null))
+        kink = abs(self.kink) if self.has_kink else 0.0
+        return relative(self.bar + _KINK_SLACK * kink, max(self.size, self.null))
 
 
 def would_have_seen(other: Comparison, accuser: Comparison) -> bool:
@@ -297,10 +300,16 @@ class Observer:
         response: Response,
         cotangents: Sequence[Tensor],
         gradients: Sequence[Vector],
+        *,
+        at_kinks: bool = False,
     ) -> list[Comparison]:
-        """Every ladder against every cotangent."""
+        """Every ladder against every cotangent.
+
+        `at_kinks` leaves backward's noise out: a nudge there shows another subgradient.
+        """
+        noise = None if at_kinks else self.backward_noise
         return [
-            self._comparison(ladder, response, slope, gradient)
+            self._comparison(ladder, response, slope, gradient, noise)
             for ladder, row in zip(
                 ladders, slopes(ladders, response, cotangents), strict=True
             )
@@ -382,18 +391,24 @@ class Observer:
         self.backward_noise = backward_noise(self.trial, self.base, cotangent, gradient)
 
     def _comparison(
-        self, ladder: Ladder, response: Response, slope: Slope, gradient: Vector
+        self,
+        ladder: Ladder,
+        response: Response,
+        slope: Slope,
+        gradient: Vector,
+        noise: Vector | None,
     ) -> Comparison:
         p, steps = response.precision, ladder.steps
         value, size = along(gradient, steps)
         bar = p.bias * p.eps * (abs(value) + size)
-        if self.backward_noise is not None:
-            coherent, independent = along(self.backward_noise, steps)
+        if noise is not None:
+            coherent, independent = along(noise, steps)
             bar += max(p.z / 2 * independent, 2 * abs(coherent))
         return Comparison(
             claim=Estimate(value, bar),
             truth=slope.estimate,
             kink=slope.kink,
+            has_kink=slope.has_kink,
             size=max(abs(value), size, abs(slope.estimate.value)),
             natural=slope.natural,
             null=p.null * slope.natural,

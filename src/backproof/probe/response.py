@@ -237,10 +237,11 @@ class _Measure:
             odd_unit, even_unit = shape.odd.gain(n), shape.even.gain(n)
             kink_unit = _KINK_Z * shape.kink.gain(n)
             rough |= odd.abs() > torch.maximum(limit, allowed * (p.rough_z * odd_unit))
-            kinked |= kink.abs() > torch.maximum(
-                limit, allowed * (p.rough_z * kink_unit)
-            )
+            bends = kink.abs() > torch.maximum(limit, allowed * (p.rough_z * kink_unit))
+            kinked |= bends
             variance += odd.div_(odd_unit).square_()
+            if bool(bends.any()):
+                even.masked_fill_(bends, 0.0)  # there it shows the kink, not noise
             variance += even.div_(even_unit).square_()
         variance /= 2 * len(self.ladders)
         # Four samples an output are too few to tell quiet outputs from lucky ones, and
