@@ -72,6 +72,7 @@ class TestSeveralCases:
         subject = subject_of(torch.tanh)
         alone = [judge(subject, [case]) for case in cases]
         both = judge(subject, cases)
+        assert judge(subject, cases[::-1]).resolution == both.resolution
         assert both.calls["forward"] == sum(one.calls["forward"] for one in alone)
         assert both.resolution == {
             name: max(one.resolution[name] for one in alone)

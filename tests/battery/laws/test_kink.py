@@ -45,6 +45,14 @@ def test_outside_of_the_sides_breaks_the_gradient_law(slope):
     assert "outside of the one-sided derivatives" in words
 
 
+@pytest.mark.parametrize("zeros", [2, 3, 5])
+def test_outside_of_the_sides_at_several_kinks(zeros):
+    values = [0.0] * zeros + [1.0, -2.0, 3.0, 0.5, 2.5]
+    several = torch.tensor(values, dtype=torch.float64, requires_grad=True)
+    assert asked("BP101", relu(2.0), several)[0] is BROKEN
+    assert asked("BP101", relu(0.5), several)[0] is HELD
+
+
 def test_away_from_kinks_there_is_nothing_to_say():
     assert asked("BP108", relu(0.0), smooth)[0] is NOT_APPLICABLE
 
