@@ -6,8 +6,8 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from backproof.battery.random_state import preserved
 from backproof.battery.trial import BackwardRaised, Refused, Trial
+from backproof.battery.trial.random_state import preserved
 from backproof.subject import Case, subject_of
 from tests.battery.subjects import normal
 

@@ -5,7 +5,14 @@ import math
 import pytest
 import torch
 
-from backproof.battery.vectors import along, balanced, inner, minus, norm, overlap
+from backproof.battery.inquiry.vectors import (
+    along,
+    balanced,
+    inner,
+    minus,
+    norm,
+    overlap,
+)
 from backproof.probe import signs, stream
 
 

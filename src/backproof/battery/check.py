@@ -12,8 +12,8 @@ from backproof import codes
 from backproof.battery.examination import Examination
 from backproof.battery.law import Law
 from backproof.battery.laws import LAWS
-from backproof.battery.random_state import preserved
 from backproof.battery.trial import Trial
+from backproof.battery.trial.random_state import preserved
 from backproof.errors import BadInput
 from backproof.probe.domain import Domain
 from backproof.records import (

@@ -11,14 +11,19 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from backproof.battery.backward_noise import pull_nudged
-from backproof.battery.base import Base, clean
-from backproof.battery.float64_stage import departure, steps_fit, wide_inquiry, witness
 from backproof.battery.inquiry import Conclusion, Inquiry, Kind
-from backproof.battery.look import Comparison, relative
-from backproof.battery.raw_backward import RawReturn, raw_backward
+from backproof.battery.inquiry.backward_noise import pull_nudged
+from backproof.battery.inquiry.base import Base, clean
+from backproof.battery.inquiry.float64_stage import (
+    departure,
+    steps_fit,
+    wide_inquiry,
+    witness,
+)
+from backproof.battery.inquiry.look import Comparison, relative
+from backproof.battery.inquiry.vectors import Vector, balanced, minus, norm, overlap
 from backproof.battery.trial import BackwardRaised, Refused, Trial
-from backproof.battery.vectors import Vector, balanced, minus, norm, overlap
+from backproof.battery.trial.raw_backward import RawReturn, raw_backward
 from backproof.probe import PRECISIONS, stream
 
 Measured = TypeVar("Measured")

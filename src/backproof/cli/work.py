@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 
 from backproof.battery.check import judge
-from backproof.battery.random_state import restart
+from backproof.battery.trial.random_state import restart
 from backproof.cli import crash
 from backproof.cli.events import (
     Begun,

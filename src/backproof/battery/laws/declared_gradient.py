@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from backproof.battery import declaration
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import Refused, Trial
+from backproof.battery.trial import Refused, Trial, declaration
 from backproof.probe import ANYWHERE, coarsest
 from backproof.records import Evidence, broken, held
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
+from backproof.battery.inquiry.look import relative
+from backproof.battery.inquiry.vectors import minus
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.look import relative
-from backproof.battery.vectors import minus
 from backproof.probe import PRECISIONS, Precision
 from backproof.records import Evidence, broken, held
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from backproof.battery.base import forward_is_finite_beside
 from backproof.battery.examination import Examination
+from backproof.battery.inquiry.base import forward_is_finite_beside
 from backproof.battery.law import NotApplicable, law
 from backproof.records import Evidence, broken, held
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from backproof.battery.examination import Examination, Gradient
 from backproof.battery.inquiry import Conclusion, Kind
+from backproof.battery.inquiry.look import Comparison
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.look import Comparison
 from backproof.records import Evidence, broken, held, undecided
 
 

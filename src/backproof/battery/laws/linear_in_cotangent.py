@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from backproof.battery.examination import Examination
+from backproof.battery.inquiry.look import relative
+from backproof.battery.inquiry.vectors import Vector, minus, norm
 from backproof.battery.law import NotApplicable, law, raised
-from backproof.battery.look import relative
 from backproof.battery.trial import BackwardRaised
-from backproof.battery.vectors import Vector, minus, norm
 from backproof.probe import is_finite
 from backproof.records import Evidence, broken, held
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from backproof.battery.inquiry.vectors import balanced
 from backproof.battery.trial import Graph, Refused, Trial
-from backproof.battery.vectors import balanced
 from backproof.probe import (
     Precision,
     coarsest,

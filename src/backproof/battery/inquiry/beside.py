@@ -9,7 +9,7 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from backproof.battery.base import Base
+from backproof.battery.inquiry.base import Base
 from backproof.battery.trial import Refused, Trial
 from backproof.errors import BadInput
 from backproof.probe import Point, stream, typical
@@ -48,7 +48,10 @@ def verdict_beside(
 
     Costs a whole inquiry.
     """
-    from backproof.battery.inquiry import Inquiry, Kind  # which asks this in turn
+    from backproof.battery.inquiry.inquiry import (  # which asks this in turn
+        Inquiry,
+        Kind,
+    )
 
     points = beside(
         trial.points,

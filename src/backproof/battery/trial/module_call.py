@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from backproof.battery.copies import twin, widened
+from backproof.battery.trial.copies import twin, widened
 from backproof.errors import BadInput
 
 

@@ -14,9 +14,9 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-from backproof.battery.look import Look, Observer
+from backproof.battery.inquiry.look import Look, Observer
+from backproof.battery.inquiry.vectors import Vector, inner
 from backproof.battery.trial import Refused
-from backproof.battery.vectors import Vector, inner
 from backproof.probe import move, real_dtype, spacing, typical
 
 _STILL = 0.8  # share of the outputs that a staircase leaves where they are

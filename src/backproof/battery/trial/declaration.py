@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from backproof import tree
-from backproof.battery.random_state import restart
-from backproof.battery.trial import Trial
+from backproof.battery.trial.random_state import restart
+from backproof.battery.trial.trial import Trial
 from backproof.errors import BadInput
 
 

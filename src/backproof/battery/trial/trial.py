@@ -17,11 +17,13 @@ import torch
 from torch import Tensor
 
 from backproof import tree
-from backproof.battery.copies import laid_out_like, untouched, widened
-from backproof.battery.module_call import ModuleCall
-from backproof.battery.random_state import restart
+from backproof.battery.trial.copies import untouched, widened
+from backproof.battery.trial.flat import Output, flat, input_of, shaped
+from backproof.battery.trial.module_call import ModuleCall
+from backproof.battery.trial.random_state import restart
+from backproof.battery.trial.refusal import forward_raised, no_graph, refuse_unusable
 from backproof.errors import BadInput
-from backproof.probe import ANYWHERE, PRECISIONS, Domain, Point, coarsest, real_dtype
+from backproof.probe import ANYWHERE, PRECISIONS, Point, coarsest, real_dtype
 from backproof.subject import Case, Subject
 
 
@@ -31,41 +33,6 @@ class Refused(Exception):
 
 class BackwardRaised(Exception):
     """Backward raised; the cause is the user's exception."""
-
-
-@dataclass(frozen=True)
-class Input:
-    """A differentiable input: `point` has its values, `original` its layout."""
-
-    name: str
-    original: Tensor
-    point: Point
-
-    def at(self, values: Tensor) -> Tensor:
-        """A new tensor with these values and the original's type and layout.
-
-        Shapes: float64 (n,) -> the original's.
-        """
-        old = self.original
-        mine = values is self.point.values  # which nobody may write to
-        fresh = values.to(self.point.dtype, copy=mine).to(old.device)
-        fresh = fresh.reshape(self.point.shape)
-        if old.is_complex():
-            fresh = torch.view_as_complex(fresh)
-        if old.is_contiguous() and old.storage_offset() == 0:
-            return fresh
-        return laid_out_like(old, fresh)
-
-
-@dataclass(frozen=True)
-class Output:
-    """A differentiable output: its name, shape and type, and its part of the vector."""
-
-    name: str
-    shape: torch.Size
-    dtype: torch.dtype
-    device: torch.device
-    part: slice
 
 
 @dataclass(frozen=True)
@@ -103,11 +70,11 @@ class Trial:
         self._cloned = self._wide = self._differentiates = False
         self._names, self._leaves = _named_leaves(subject, case)
         self.inputs = [
-            _input(name, leaf, case.domains.get(name, ANYWHERE))
+            input_of(name, leaf, case.domains.get(name, ANYWHERE))
             for name, leaf in zip(self._names, self._leaves, strict=True)
             if is_differentiable(leaf)
         ]
-        _refuse_unusable(subject, self._names, self._leaves, self.inputs)
+        refuse_unusable(subject, self._names, self._leaves, self.inputs)
         self._module = ModuleCall(subject.module) if subject.module else None
 
     @property
@@ -148,7 +115,7 @@ class Trial:
             if not isinstance(tensor, Tensor) or tensor.shape != output.shape:
                 raise Refused(f"`{output.name}` has another form here")
             now.append(tensor)
-        return _flat(now)
+        return flat(now)
 
     def record(self, values: Sequence[Tensor] | None = None) -> Graph:
         """Forward with a graph, at the case's own inputs unless others are given.
@@ -165,12 +132,12 @@ class Trial:
         except Exception as error:
             if not at_case:
                 raise Refused(str(error)) from error
-            raise BadInput(_forward_raised(self.subject, error)) from error
+            raise BadInput(forward_raised(self.subject, error)) from error
         if not self.outputs:
             self._learn_outputs(found)
         by_name = dict(found)
         tensors = [by_name[o.name] for o in self.outputs]
-        return Graph(leaves, tensors, _flat([t.detach() for t in tensors]))
+        return Graph(leaves, tensors, flat([t.detach() for t in tensors]))
 
     def pull(self, graph: Graph, cotangent: Tensor) -> list[Tensor | None]:
         """Backward of `cotangent` (num_outputs,): float64 (n_i,) an input, or None.
@@ -188,7 +155,7 @@ class Trial:
 
     def split(self, cotangent: Tensor) -> list[Tensor]:
         """A flat cotangent as one tensor an output, in the outputs' shape and type."""
-        return [_shaped(o, cotangent[o.part]) for o in self.outputs]
+        return [shaped(o, cotangent[o.part]) for o in self.outputs]
 
     def represent(self, cotangent: Tensor) -> Tensor:
         """What backward will see of it: rounded to the outputs' types."""
@@ -244,7 +211,7 @@ class Trial:
         other.num_forward = other.num_backward = 0
         other.outputs, other.unrecorded = [], []
         other.inputs = [
-            _input(name, leaf, self.case.domains.get(name, ANYWHERE))
+            input_of(name, leaf, self.case.domains.get(name, ANYWHERE))
             for name, leaf in zip(self._names, leaves, strict=True)
             if isinstance(leaf, Tensor) and leaf.requires_grad
         ]
@@ -317,7 +284,7 @@ class Trial:
             gradients = torch.autograd.grad(
                 [graph.tensors[k] for k in which],
                 graph.leaves,
-                [_shaped(o, cotangent[o.part]) for o in outputs],
+                [shaped(o, cotangent[o.part]) for o in outputs],
                 retain_graph=True,
                 allow_unused=True,
             )
@@ -329,7 +296,7 @@ class Trial:
                 ) from error
             raise BackwardRaised(str(error)) from error
         # Copies: an op may hand out a buffer that its next backward overwrites.
-        return [None if g is None else _flat([g.detach()]).clone() for g in gradients]
+        return [None if g is None else flat([g.detach()]).clone() for g in gradients]
 
     def _learn_outputs(self, found: list[tuple[str, Any]]) -> None:
         at = 0
@@ -360,7 +327,7 @@ class Trial:
                 )
                 at += size
         if not self.outputs:
-            raise BadInput(_no_graph(self.subject, found, self.unrecorded))
+            raise BadInput(no_graph(self.subject, found, self.unrecorded))
 
 
 def is_differentiable(leaf: Any) -> bool:
@@ -388,122 +355,3 @@ def _named_arguments(subject: Subject, case: Case) -> Iterator[tuple[str, Any]]:
         else:
             yield f"argument {k}", argument
     yield from case.keywords.items()
-
-
-def _input(name: str, leaf: Tensor, domain: Domain) -> Input:
-    original = leaf.detach()
-    dtype = real_dtype(original.dtype)
-    if dtype not in PRECISIONS or original.layout is not torch.strided:
-        return Input(name, original, Point(torch.empty(0), dtype, (), domain))
-    real = (
-        torch.view_as_real(original.resolve_conj())
-        if original.is_complex()
-        else original
-    )
-    values = real.to("cpu", torch.float64, copy=True).contiguous()
-    return Input(
-        name, original, Point(values.reshape(-1), dtype, tuple(values.shape), domain)
-    )
-
-
-def _shaped(output: Output, part: Tensor) -> Tensor:
-    """A copy of `part` as backward will get it, which it may write to."""
-    if output.dtype.is_complex:
-        pairs = part.reshape(*output.shape, 2)
-        pairs = pairs.to(output.device, real_dtype(output.dtype), copy=True)
-        return torch.view_as_complex(pairs)
-    return part.reshape(output.shape).to(output.device, output.dtype, copy=True)
-
-
-def _flat(tensors: Sequence[Tensor]) -> Tensor:
-    parts = []
-    for tensor in tensors:
-        t = tensor.detach()
-        if t.layout is not torch.strided:
-            t = t.to_dense()
-        real = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
-        parts.append(real.reshape(-1).to("cpu", torch.float64))
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
-# ---------------------------------------------------------------------- refusals
-
-
-def _refuse_unusable(
-    subject: Subject, names: Sequence[str], leaves: Sequence[Any], inputs: list[Input]
-) -> None:
-    """Say what cannot be checked, before anything is run."""
-    for name, leaf in zip(names, leaves, strict=True):
-        if isinstance(leaf, Tensor):
-            _refuse_kind(subject, name, leaf)
-    if not inputs:
-        floats = [
-            n
-            for n, v in zip(names, leaves, strict=True)
-            if isinstance(v, Tensor) and (v.is_floating_point() or v.is_complex())
-        ]
-        way = (
-            f"call `.requires_grad_()` on {', '.join(f'`{n}`' for n in floats)}"
-            if floats
-            else "give at least one floating-point tensor that requires a gradient"
-        )
-        raise BadInput(f"{subject.name}: no input needs a gradient; {way}")
-    if all(i.point.values.numel() == 0 for i in inputs):
-        shapes = ", ".join(f"`{i.name}` {tuple(i.original.shape)}" for i in inputs)
-        raise BadInput(
-            f"{subject.name}: every input that needs a gradient is empty ({shapes}), so "
-            "there is nothing to move; give at least one element"
-        )
-
-
-def _refuse_kind(subject: Subject, name: str, leaf: Tensor) -> None:
-    kind = None
-    if leaf.is_meta:
-        kind, way = "a meta tensor, which has no values", "give one with values"
-    elif leaf.is_quantized:
-        kind, way = "a quantised tensor", "give it dequantised: `.dequantize()`"
-    elif leaf.is_nested:
-        kind, way = "a nested tensor", "give its parts as a list of tensors"
-    elif leaf.layout is not torch.strided and leaf.requires_grad:
-        kind = f"a tensor of layout {leaf.layout}"
-        way = "wrap the call so that it takes the dense tensor or the values"
-    elif leaf.requires_grad and real_dtype(leaf.dtype) not in PRECISIONS:
-        kind = f"a {leaf.dtype} tensor that needs a gradient"
-        way = (
-            "types that can be probed: float64, float32, float16, bfloat16, "
-            "complex64, complex128"
-        )
-    if kind is not None:
-        raise BadInput(f"{subject.name}: `{name}` is {kind}; {way}")
-
-
-def _forward_raised(subject: Subject, error: Exception) -> str:
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return (
-        f"{subject.name}: forward raises on the given inputs: {type(error).__name__}: "
-        f"{first}\n  Nothing was checked; give inputs that forward accepts"
-    )
-
-
-def _no_graph(
-    subject: Subject, found: list[tuple[str, Any]], detached: list[str]
-) -> str:
-    if not detached:
-        kinds = ", ".join(f"`{n}` {_kind(v)}" for n, v in found) or "nothing"
-        return (
-            f"{subject.name}: no output can be differentiated: it returned {kinds}. "
-            "Return at least one floating-point or complex tensor"
-        )
-    names = ", ".join(f"`{n}`" for n in detached)
-    return (
-        f"{subject.name}: {names} has no grad_fn, so there is no backward to check. "
-        "Likely reasons: `forward` was called instead of `apply`; forward runs under "
-        "`torch.no_grad()` or detaches; the output was marked non-differentiable; or "
-        "it was rebuilt from NumPy outside of a Function"
-    )
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"({value.dtype}, {tuple(value.shape)})"
-    return f"({type(value).__name__})"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from backproof.battery.look import Look, Observer
+from backproof.battery.inquiry.look import Look, Observer
 from backproof.battery.trial import Refused
 from backproof.probe import move, signed, stream
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from backproof.battery.base import Base, clean
+from backproof.battery.inquiry.base import Base, clean
+from backproof.battery.inquiry.vectors import Vector, minus, norm
 from backproof.battery.trial import BackwardRaised, Refused, Trial
-from backproof.battery.vectors import Vector, minus, norm
 from backproof.probe import blocks, move, signed, spacing, stream
 
 _SCALE = 1.37  # not a power of two: every product rounds anew

@@ -19,21 +19,21 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from backproof.battery.beside import verdict_beside
-from backproof.battery.look import (
+from backproof.battery.inquiry.beside import verdict_beside
+from backproof.battery.inquiry.look import (
     Comparison,
     Look,
     OutsideDomain,
     Sight,
     would_have_seen,
 )
-from backproof.battery.split import bends
+from backproof.battery.inquiry.split import bends
+from backproof.battery.inquiry.vectors import Vector
 from backproof.battery.trial import Refused, Trial
-from backproof.battery.vectors import Vector
 from backproof.probe import PRECISIONS, spacing, typical
 
 if TYPE_CHECKING:
-    from backproof.battery.inquiry import Inquiry
+    from backproof.battery.inquiry.inquiry import Inquiry
 
 _BENT = 0.25  # a middle contrast above this share of the slope says nothing about it
 _FEWEST_QUANTA = 4.0  # steps shorter than this many spacings of x are rounding

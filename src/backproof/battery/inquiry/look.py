@@ -16,9 +16,9 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-from backproof.battery.base import Base, clean
+from backproof.battery.inquiry.base import Base, clean
+from backproof.battery.inquiry.vectors import Vector, along, balanced
 from backproof.battery.trial import Trial
-from backproof.battery.vectors import Vector, along, balanced
 from backproof.probe import (
     Estimate,
     Ladder,
@@ -386,7 +386,7 @@ class Observer:
         return gradient
 
     def _measure_backward_noise(self, cotangent: Tensor, gradient: Vector) -> None:
-        from backproof.battery.backward_noise import backward_noise
+        from backproof.battery.inquiry.backward_noise import backward_noise
 
         self.backward_noise = backward_noise(self.trial, self.base, cotangent, gradient)
 

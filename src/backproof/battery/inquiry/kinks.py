@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from backproof.battery.beside import beside, verdict_beside
-from backproof.battery.look import Comparison, Look, Observer, OutsideDomain
-from backproof.battery.split import bends
+from backproof.battery.inquiry.beside import beside, verdict_beside
+from backproof.battery.inquiry.look import Comparison, Look, Observer, OutsideDomain
+from backproof.battery.inquiry.split import bends
+from backproof.battery.inquiry.vectors import along, balanced, inner
 from backproof.battery.trial import Refused
-from backproof.battery.vectors import along, balanced, inner
 from backproof.probe import Ladder, Precision, direction, signs, stream, typical
 from backproof.probe.ladder import forms
 

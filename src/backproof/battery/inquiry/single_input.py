@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from backproof.battery.look import (
+from backproof.battery.inquiry.look import (
     Comparison,
     Look,
     Observer,

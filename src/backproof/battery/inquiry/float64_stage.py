@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 
-from backproof.battery.inquiry import Conclusion, Inquiry
-from backproof.battery.look import Look, OutsideDomain
+from backproof.battery.inquiry.conclusion import Conclusion
+from backproof.battery.inquiry.inquiry import Inquiry
+from backproof.battery.inquiry.look import Look, OutsideDomain
+from backproof.battery.inquiry.vectors import inner, minus, norm, overlap
 from backproof.battery.trial import BackwardRaised, Refused, Trial
-from backproof.battery.vectors import inner, minus, norm, overlap
 from backproof.errors import BadInput
 from backproof.probe import PRECISIONS
 

@@ -1,0 +1,12 @@
+"""A trial: run a subject on a case, counted, and leave the caller's things alone.
+
+`trial` runs forward and backward, `flat` turns tensors into vectors of real numbers,
+`copies`, `module_call` and `random_state` keep the caller's tensors, modules and global
+state as they were, `refusal` says what cannot be checked, `raw_backward` and
+`declaration` ask the subject for more than a gradient.
+"""
+
+from backproof.battery.trial.flat import Input, Output
+from backproof.battery.trial.trial import BackwardRaised, Graph, Refused, Trial
+
+__all__ = ["BackwardRaised", "Graph", "Input", "Output", "Refused", "Trial"]
