@@ -48,10 +48,8 @@ def verdict_beside(
 
     Costs a whole inquiry.
     """
-    from backproof.battery.inquiry.inquiry import (  # which asks this in turn
-        Inquiry,
-        Kind,
-    )
+    from backproof.battery.inquiry.conclusion import Kind
+    from backproof.battery.inquiry.inquiry import Inquiry  # which asks this in turn
 
     points = beside(
         trial.points,
