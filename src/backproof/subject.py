@@ -48,19 +48,23 @@ class Subject:
         return self.expect is not None or self.expect_backward is not None
 
     def parameter_names(self) -> list[str]:
-        """The names of forward's parameters, without ctx; `*parts` for the rest."""
-        source = self.definition.forward if self.definition else self.function
+        """Names of forward's positional parameters, without ctx; `*parts` for the rest."""
+        source: Callable[..., Any] = self.function
+        if self.definition is not None:
+            source = self.definition.forward
+        elif self.module is not None:
+            source = self.module.forward
         try:
             parameters = list(inspect.signature(source).parameters.values())
         except (TypeError, ValueError):
             return ["*args"]
         if self.definition is not None and _takes_ctx(self.definition):
             parameters = parameters[1:]
-        starred = inspect.Parameter.VAR_POSITIONAL
+        kind = inspect.Parameter
         return [
-            f"*{p.name}" if p.kind is starred else p.name
+            f"*{p.name}" if p.kind is kind.VAR_POSITIONAL else p.name
             for p in parameters
-            if p.kind is not inspect.Parameter.VAR_KEYWORD
+            if p.kind not in (kind.VAR_KEYWORD, kind.KEYWORD_ONLY)
         ]
 
 

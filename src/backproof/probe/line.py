@@ -1,7 +1,8 @@
 """Lines through a point on which every rung is exactly representable.
 
 With q the spacing of the type at the far end, the smallest step is a multiple of q, so
-that x + m d is exact for each rung multiplier m, of either sign. Difference quotients
+that x + m d is exact for each rung multiplier m, of either sign; only a rung that crosses
+a power of two that x itself is not on can be half a spacing off. Difference quotients
 then lie on one line, without the usual correction h = (x + h) - x.
 
 Steps are relative to each element, and never cross zero, a bound of the domain, or, for
@@ -129,7 +130,7 @@ def _exact(
     step = (wanted / quantum).round_().mul_(quantum)
     if step.numel() and float(step.min()) == 0:
         # At least one quantum, where that is not more than twice the room there is.
-        lift = (step == 0) & (quantum * top <= 2 * room)
+        lift = (step == 0) & (quantum * top < 2 * room)
         step = torch.where(lift, quantum, step)
     return step
 

@@ -77,7 +77,7 @@ def begin(trial: Trial, seed: int) -> Base:
     size = values.abs()
     floor, groups = torch.empty_like(size), tuple(o.part for o in trial.outputs)
     for part in groups:
-        floor[part] = typical(size[part])
+        floor[part] = typical(size[part]) if bool(size[part].any()) else 0.0
     base = Base(graph, precision, values, finite, size, [], [], 1.0, floor, groups)
     generator = stream(seed, 100)
     drawn = signs(generator, size.numel())

@@ -82,6 +82,12 @@ class Inquiry:
         if first is None:
             words = "forward raises or is not finite near the given inputs"
             return Conclusion(Kind.DOMAIN, words + "; give inputs inside of its domain")
+        if not _any_step(first):
+            words = (
+                "no element of any input can be moved: each lies at the edge of its "
+                "domain, or is not finite"
+            )
+            return Conclusion(Kind.DOMAIN, words, first)
         scattered = self._repeat(first)
         if scattered is not None:
             return scattered
@@ -434,6 +440,10 @@ class Inquiry:
             if size > 0:
                 best = min(best, comparison.bar / size)
         return best
+
+
+def _any_step(look: Look) -> bool:
+    return any(s is not None and bool(s.any()) for ld in look.ladders for s in ld.steps)
 
 
 def agree(a: Look, b: Look) -> bool:

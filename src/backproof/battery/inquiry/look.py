@@ -35,6 +35,7 @@ from backproof.probe import (
 
 _AVERAGED = 2**16  # elements above which a 16-bit tensor averages enough by itself
 _NARROWER = 2.0**-8  # on a cotangent whose gradient leaves its type's range
+_DUSTY = 0.02  # of the gradient: more, and it is its own rounding
 _DUST = 1e3  # of eps, beside the natural slope
 _KINK_SLACK = 1.2  # on half the gap between the one-sided slopes
 _COARSE = 1e-4  # types coarser than this cannot tell roughness from noise
@@ -67,7 +68,8 @@ class Comparison:
         has_kink: whether that gap is more than noise.
         size: of the derivative, free of luck with signs: what an error is relative to.
         natural: the derivative of a function that changes by 100 % when its input does.
-        null: a derivative below this needs no digits of its own.
+        null: what a gradient of nothing but rounding is to be resolved to.
+        is_dust: whether the claim is that: zero, or as large as its own rounding.
         dust: one below this is what cancellation leaves of nothing.
         enough: the resolution that a pass needs.
         margin: on the bar, where its noise is not as random as it assumes.
@@ -81,6 +83,7 @@ class Comparison:
     size: float
     natural: float
     null: float
+    is_dust: bool
     dust: float
     enough: float
     margin: float
@@ -121,10 +124,12 @@ class Comparison:
     def resolution(self) -> float:
         """The relative error of the gradient that would have been seen.
 
-        What is as good as zero beside the natural slope needs no digits of its own.
+        A gradient that is nothing but backward's own rounding is zero, and needs no
+        digits beyond a share of the natural slope; any other needs its own.
         """
         kink = abs(self.kink) if self.has_kink else 0.0
-        return relative(self.bar + _KINK_SLACK * kink, max(self.size, self.null))
+        size = max(self.size, self.null) if self.is_dust else self.size
+        return relative(self.bar + _KINK_SLACK * kink, size)
 
 
 def would_have_seen(other: Comparison, accuser: Comparison) -> bool:
@@ -401,8 +406,10 @@ class Observer:
         p, steps = response.precision, ladder.steps
         value, size = along(gradient, steps)
         bar = p.bias * p.eps * (abs(value) + size)
+        is_dust = size == 0
         if noise is not None:
             coherent, independent = along(noise, steps)
+            is_dust = is_dust or independent > _DUSTY * size
             bar += max(p.z / 2 * independent, 2 * abs(coherent))
         return Comparison(
             claim=Estimate(value, bar),
@@ -412,6 +419,7 @@ class Observer:
             size=max(abs(value), size, abs(slope.estimate.value)),
             natural=slope.natural,
             null=p.null * slope.natural,
+            is_dust=is_dust,
             dust=min(_DUST * p.eps, p.null / 10) * slope.natural,
             enough=p.resolution,
             margin=p.margin,

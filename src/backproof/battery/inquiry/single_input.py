@@ -32,11 +32,13 @@ class InputView:
     """What an input (or a group of them) showed alone.
 
     `comparison` is the one with the best resolution, or the rejecting one; `confirmed`
-    says that a second step size rejects too, by the same error.
+    says that a second step size rejects too, by the same error. `stuck` says that none of
+    its elements could be moved.
     """
 
     comparison: Comparison
     confirmed: bool
+    stuck: bool = False
 
     @property
     def resolved(self) -> bool:
@@ -45,6 +47,8 @@ class InputView:
         Where nothing is claimed and nothing moves, there is nothing to resolve.
         """
         seen = self.comparison
+        if self.stuck:
+            return False
         if seen.claim.value == 0 and seen.truth.value == 0:
             return True
         return seen.resolution <= seen.enough
@@ -65,7 +69,10 @@ def alone(observer: Observer, look: Look, which: Sequence[int]) -> InputView | N
         return None
     rejecting = [k for k, c in enumerate(seen) if c.rejects]
     if not rejecting:
-        return InputView(min(seen, key=lambda c: c.resolution), confirmed=False)
+        best = min(seen, key=lambda c: c.resolution)
+        steps = [ld.steps[k] for ld in look.ladders for k in which]
+        stuck = not any(s is not None and bool(s.any()) for s in steps)
+        return InputView(best, confirmed=False, stuck=stuck)
     p, first = look.precision, seen[rejecting[0]]
     limited = first.truth.truncation > first.truth.noise
     factor = look.factor * (p.shorter if limited else p.longer)

@@ -22,6 +22,7 @@ from backproof.records import Evidence, broken, held
 
 _MOST_OUTPUTS = 16  # outputs that are each given a backward of their own
 _ROUNDINGS = 64.0  # of eps: what a sum of two cotangents may differ by
+_MOST_ROUNDING = 0.1  # and never more than this
 _ROUNDED_AWAY = 1e-2  # of a sum of cotangents, beyond which it is another cotangent
 _SCALED = -0.5  # not -2, which could leave float16's range
 
@@ -49,15 +50,15 @@ def linear_in_cotangent(examination: Examination) -> Iterator[Evidence]:
     sum_of_both = (first + second) / 4  # smaller, to stay in range
     together = examination.trial.represent(sum_of_both)
     rounding = (together - sum_of_both).abs()
-    if bool((rounding > _ROUNDED_AWAY * sum_of_both.abs()).any()):
-        return  # the outputs' type cannot hold the sum
-    yield _compare(
-        examination,
-        "the sum of two cotangents",
-        examination.pull(together),
-        [_quarter(_sum(a, b)) for a, b in zip(one, two, strict=True)],
-        beside=two,
-    )
+    if not bool((rounding > _ROUNDED_AWAY * sum_of_both.abs()).any()):
+        # The outputs' type can hold the sum.
+        yield _compare(
+            examination,
+            "the sum of two cotangents",
+            examination.pull(together),
+            [_quarter(_sum(a, b)) for a, b in zip(one, two, strict=True)],
+            beside=two,
+        )
     yield from _each_output(examination, first, one)
 
 
@@ -84,10 +85,11 @@ def _compare(
     """
     gap, size, natural = examination.sizes(minus(got, expected), expected, beside)
     precision = examination.inquiry.precision
-    own = precision.linear / 100 if exact else precision.linear
-    allowed = max(_ROUNDINGS * precision.eps, own)
+    rounding = min(_ROUNDINGS * precision.eps, _MOST_ROUNDING)
+    allowed = precision.linear / 100 if exact else max(rounding, precision.linear)
     # Cancellation may leave a gradient that is rounding beside the natural slope.
-    floor = max(precision.null, _ROUNDINGS * precision.eps / allowed) * natural
+    dust = min(_ROUNDINGS * precision.eps / allowed, _MOST_ROUNDING)
+    floor = max(precision.null, dust) * natural
     share = relative(gap, max(size, floor))
     noise = examination.inquiry.observer.backward_noise
     if noise is not None:

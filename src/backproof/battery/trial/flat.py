@@ -54,7 +54,10 @@ def input_of(name: str, leaf: Tensor, domain: Domain) -> Input:
     """The input that a leaf of the arguments is; without values if it is refused."""
     original = leaf.detach()
     dtype = real_dtype(original.dtype)
-    if dtype not in PRECISIONS or original.layout is not torch.strided:
+    plain = original.layout is torch.strided and not (
+        original.is_meta or original.is_quantized or original.is_nested
+    )
+    if dtype not in PRECISIONS or not plain:
         return Input(name, original, Point(torch.empty(0), dtype, (), domain))
     real = (
         torch.view_as_real(original.resolve_conj())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from backproof.battery.trial.flat import Input
 from backproof.errors import BadInput
-from backproof.probe import PRECISIONS, real_dtype
+from backproof.probe import PRECISIONS, Domain, real_dtype
 from backproof.subject import Subject
 
 
@@ -39,6 +39,18 @@ def refuse_unusable(
             f"{subject.name}: every input that needs a gradient is empty ({shapes}), so "
             "there is nothing to move; give at least one element"
         )
+
+
+def refuse_domains(
+    subject: Subject, domains: Mapping[str, Domain], names: Sequence[str]
+) -> None:
+    """A domain for a name that no input has would be ignored in silence."""
+    for name in domains:
+        if name not in names:
+            raise BadInput(
+                f"{subject.name}: there is a domain for `{name}`, and no such input; "
+                f"the inputs are {', '.join(f'`{n}`' for n in names)}"
+            )
 
 
 def _refuse_kind(subject: Subject, name: str, leaf: Tensor) -> None:

@@ -21,7 +21,12 @@ from backproof.battery.trial.copies import untouched, widened
 from backproof.battery.trial.flat import Output, flat, input_of, shaped
 from backproof.battery.trial.module_call import ModuleCall
 from backproof.battery.trial.random_state import restart
-from backproof.battery.trial.refusal import forward_raised, no_graph, refuse_unusable
+from backproof.battery.trial.refusal import (
+    forward_raised,
+    no_graph,
+    refuse_domains,
+    refuse_unusable,
+)
 from backproof.errors import BadInput
 from backproof.probe import ANYWHERE, PRECISIONS, Point, coarsest, real_dtype
 from backproof.subject import Case, Subject
@@ -75,6 +80,7 @@ class Trial:
             if is_differentiable(leaf)
         ]
         refuse_unusable(subject, self._names, self._leaves, self.inputs)
+        refuse_domains(subject, case.domains, [i.name for i in self.inputs])
         self._module = ModuleCall(subject.module) if subject.module else None
 
     @property
