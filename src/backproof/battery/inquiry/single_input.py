@@ -71,7 +71,8 @@ def alone(observer: Observer, look: Look, which: Sequence[int]) -> InputView | N
     if not rejecting:
         best = min(seen, key=lambda c: c.resolution)
         steps = [ld.steps[k] for ld in look.ladders for k in which]
-        stuck = not any(s is not None and bool(s.any()) for s in steps)
+        filled = any(observer.trial.points[k].values.numel() for k in which)
+        stuck = filled and not any(s is not None and bool(s.any()) for s in steps)
         return InputView(best, confirmed=False, stuck=stuck)
     p, first = look.precision, seen[rejecting[0]]
     limited = first.truth.truncation > first.truth.noise
