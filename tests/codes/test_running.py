@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -70,7 +71,10 @@ def test_bp702(wrong, right):
     assert saved_bytes(wrong) == 2 * saved_bytes(right)
 
 
-def test_bp801(tmp_path):
+def test_bp801(tmp_path, monkeypatch):
+    # The ranks are new processes, which find this module by its name.
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])
+
     def gap(which):
         """Σ⟨backward(u), v⟩ - Σ⟨u, f(v)⟩ over two ranks, f being linear."""
         folder = tmp_path / which

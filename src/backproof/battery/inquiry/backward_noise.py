@@ -7,6 +7,8 @@ rounding is; so does one that is ill-conditioned, which is then no fault of the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -18,10 +20,24 @@ from backproof.probe import blocks, move, signed, spacing, stream
 _SCALE = 1.37  # not a power of two: every product rounds anew
 
 
+@dataclass(frozen=True)
+class BackwardNoise:
+    """How a gradient changes when it may change by its rounding only.
+
+    Attributes:
+        change: float64 (n_i,) an input.
+        is_rounding: whether it is small enough to be that; else x sits on a kink, or
+            the gradient is nothing but rounding itself.
+    """
+
+    change: list[Tensor | None]
+    is_rounding: bool
+
+
 def backward_noise(
     trial: Trial, base: Base, cotangent: Tensor, gradient: Vector
-) -> list[Tensor | None] | None:
-    """The change of the gradient, float64 (n_i,) an input; None where it is no noise.
+) -> BackwardNoise | None:
+    """The change of the gradient; None where it cannot be taken again.
 
     Costs 1 forward and 1 backward; a second backward at the same inputs where the first
     change is too large for rounding, because x may sit on a kink.
@@ -34,7 +50,7 @@ def backward_noise(
             change = _change(trial.pull(base.graph, scaled), gradient)
     except (Refused, BackwardRaised):
         return None
-    return change if norm(change) <= limit else None
+    return BackwardNoise(change, is_rounding=norm(change) <= limit)
 
 
 def pull_nudged(trial: Trial, cotangent: Tensor) -> list[Tensor | None]:

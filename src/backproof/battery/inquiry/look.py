@@ -16,8 +16,9 @@ from enum import Enum
 import torch
 from torch import Tensor
 
+from backproof.battery.inquiry.backward_noise import backward_noise
 from backproof.battery.inquiry.base import Base, clean
-from backproof.battery.inquiry.vectors import Vector, along, balanced
+from backproof.battery.inquiry.vectors import Vector, along, balanced, overlap
 from backproof.battery.trial import Trial
 from backproof.probe import (
     Estimate,
@@ -221,6 +222,8 @@ class Observer:
         self.trial, self.base, self.seed = trial, base, seed
         self.scatter: Tensor | None = None
         self.backward_noise: list[Tensor | None] | None = None
+        self._backward_change: Vector | None = None
+        self._noise_measured = False
         self._first: list[Tensor] | None = None
         self._pulled = [(base.cotangent, base.gradient)]
 
@@ -261,7 +264,7 @@ class Observer:
         smooth = response.smooth
         cotangents = self._cotangents(response, smooth)
         gradients = [self.gradient(u) for u in cotangents]
-        if self.backward_noise is None:
+        if not self._noise_measured:
             self._measure_backward_noise(cotangents[0], gradients[0])
         return Look(
             factor,
@@ -391,9 +394,11 @@ class Observer:
         return gradient
 
     def _measure_backward_noise(self, cotangent: Tensor, gradient: Vector) -> None:
-        from backproof.battery.inquiry.backward_noise import backward_noise
-
-        self.backward_noise = backward_noise(self.trial, self.base, cotangent, gradient)
+        self._noise_measured = True
+        found = backward_noise(self.trial, self.base, cotangent, gradient)
+        if found is not None:
+            self._backward_change = found.change
+            self.backward_noise = found.change if found.is_rounding else None
 
     def _comparison(
         self,
@@ -407,9 +412,10 @@ class Observer:
         value, size = along(gradient, steps)
         bar = p.bias * p.eps * (abs(value) + size)
         is_dust = size == 0
+        if not is_dust and self._backward_change is not None:
+            is_dust = overlap(self._backward_change, steps) > _DUSTY * size
         if noise is not None:
             coherent, independent = along(noise, steps)
-            is_dust = is_dust or independent > _DUSTY * size
             bar += max(p.z / 2 * independent, 2 * abs(coherent))
         return Comparison(
             claim=Estimate(value, bar),

@@ -60,11 +60,17 @@ class InputView:
 
 
 def alone(observer: Observer, look: Look, which: Sequence[int]) -> InputView | None:
-    """Move only the inputs in `which`: 6 forwards, 6 more where they reject.
+    """Move only the inputs in `which`: 6 forwards, 6 more where that does not settle it.
 
     None where forward leaves its domain.
     """
-    seen = _compare(observer, look, which, look.factor)
+    p = look.precision
+    # It is weak beside noise, so longer steps show more of it; shorter ones if it bends.
+    factor = look.factor * p.longer
+    seen = _compare(observer, look, which, factor)
+    if seen is None or not any(c.rejects or c.resolution <= c.enough for c in seen):
+        factor = look.factor
+        seen = _compare(observer, look, which, factor) or seen
     if seen is None:
         return None
     rejecting = [k for k, c in enumerate(seen) if c.rejects]
@@ -74,10 +80,9 @@ def alone(observer: Observer, look: Look, which: Sequence[int]) -> InputView | N
         filled = any(observer.trial.points[k].values.numel() for k in which)
         stuck = filled and not any(s is not None and bool(s.any()) for s in steps)
         return InputView(best, confirmed=False, stuck=stuck)
-    p, first = look.precision, seen[rejecting[0]]
-    limited = first.truth.truncation > first.truth.noise
-    factor = look.factor * (p.shorter if limited else p.longer)
-    again = _compare(observer, look, which, factor)
+    first = seen[rejecting[0]]
+    other = look.factor if factor != look.factor else look.factor * p.shorter
+    again = _compare(observer, look, which, other)
     confirmed = again is not None and any(
         same_error(seen[k], again[k]) for k in rejecting
     )
