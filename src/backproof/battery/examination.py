@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from backproof.battery.inquiry import Conclusion, Inquiry, Kind
+from backproof.battery.inquiry import Inquiry
 from backproof.battery.inquiry.backward_noise import pull_nudged
 from backproof.battery.inquiry.base import Base, clean
 from backproof.battery.inquiry.float64_stage import (
-    departure,
-    steps_fit,
     wide_inquiry,
-    witness,
 )
-from backproof.battery.inquiry.look import Comparison, relative
+from backproof.battery.inquiry.look import relative
 from backproof.battery.inquiry.vectors import Vector, balanced, minus, norm, overlap
 from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.battery.trial.raw_backward import RawReturn, raw_backward
-from backproof.probe import PRECISIONS, stream
+from backproof.battery.two_stages import Gradient, judge_gradient
+from backproof.probe import stream
 
 Measured = TypeVar("Measured")
-
-
-@dataclass(frozen=True)
-class Gradient:
-    """The conclusion about the gradient over both stages.
-
-    Attributes:
-        kind: of the stage that decided.
-        decided_by: the conclusion it rests on.
-        native: in the types of the inputs; None where the float64 stage convicted.
-        wide: in float64, None where the subject has no other float64 than its own.
-        departure: relative distance of the native gradient from float64's, where it
-            was needed to decide.
-        witnessed: inputs too weak to be seen in their own type, whose gradient is that of
-            float64 but for this relative distance.
-        precision_only: wrong in the inputs' own types and right in float64, or wrong by
-            no more than a coarser type's rounding.
-    """
-
-    kind: Kind
-    decided_by: Conclusion
-    native: Conclusion | None = None
-    wide: Conclusion | None = None
-    departure: float | None = None
-    witnessed: Mapping[str, float] = field(default_factory=dict)
-    precision_only: bool = False
 
 
 class Examination:
@@ -76,7 +46,12 @@ class Examination:
     @functools.cached_property
     def gradient(self) -> Gradient:
         """The float64 stage, where there is one, and the native stage after it."""
-        return self._once(self._gradient)
+        return self._once(self._two_stages)
+
+    def _two_stages(self) -> Gradient:
+        wide = wide_inquiry(self.trial, self.inquiry, seed=self.seed)
+        self.wide_trial = wide.trial if wide is not None else None
+        return judge_gradient(self.inquiry, wide)
 
     def _once(self, measure: Callable[[], Measured]) -> Measured:
         """A backward that has raised is not called again."""
@@ -87,56 +62,6 @@ class Examination:
         except BackwardRaised as error:
             self._raised = error
             raise
-
-    def _gradient(self) -> Gradient:
-        inquiry = self.inquiry
-        wide = wide_inquiry(self.trial, inquiry, seed=self.seed)
-        if wide is None:
-            native = inquiry.conclude()
-            return Gradient(
-                native.kind,
-                native,
-                native,
-                precision_only=_within_coarser_type(native, inquiry),
-            )
-        self.wide_trial = wide.trial
-        formula = wide.conclude()
-        minor = _within_coarser_type(formula, wide)  # below the inputs' own digits
-        if formula.kind in (Kind.WRONG, Kind.STAIRCASE) and not minor:
-            return Gradient(formula.kind, formula, wide=formula)
-        native = inquiry.conclude()
-        if native.kind is Kind.RIGHT:
-            seen = formula.kind in (Kind.RIGHT, Kind.KINK)
-            witnessed = witness(inquiry, wide, native) if seen else {}
-            return Gradient(native.kind, native, native, formula, witnessed=witnessed)
-        distance, explained = departure(inquiry, wide, native)
-        if explained and formula.kind in (Kind.RIGHT, Kind.KINK):
-            return Gradient(Kind.RIGHT, formula, native, formula, distance)
-        if explained and native.kind is Kind.WRONG:
-            # The same gradient, at values that float64 could not decide.
-            return Gradient(formula.kind, formula, native, formula, distance)
-        if native.kind is Kind.WRONG and formula.kind is not Kind.RIGHT:
-            if not inquiry.base.precision.decades:
-                # What float64 could not decide, 16 bits cannot either.
-                return Gradient(formula.kind, formula, native, formula, distance)
-            return Gradient(native.kind, native, native, formula, distance)
-        if formula.kind is not Kind.RIGHT or native.look is None:
-            return Gradient(native.kind, native, native, formula, distance)
-        if native.kind is Kind.STAIRCASE or not steps_fit(inquiry, wide, native.look):
-            words = (
-                "the inputs' own type is too coarse for this function: float64 itself "
-                "does not find its derivative with the steps that it resolves"
-            )
-            unsure = dataclasses.replace(native, kind=Kind.UNDECIDED, words=words)
-            return Gradient(Kind.UNDECIDED, unsure, native, formula, distance)
-        return Gradient(
-            native.kind,
-            native,
-            native,
-            formula,
-            distance,
-            precision_only=native.kind is Kind.WRONG,
-        )
 
     @functools.cached_property
     def cotangents(self) -> tuple[Tensor, Tensor]:
@@ -222,23 +147,3 @@ class Examination:
             return self.gradient
         except BackwardRaised:
             return None
-
-
-def _within_coarser_type(conclusion: Conclusion, inquiry: Inquiry) -> bool:
-    """Whether a wrong gradient is right to about the digits of the next coarser type."""
-    if conclusion.kind is not Kind.WRONG or conclusion.worst is None:
-        return False
-    own = inquiry.base.precision.eps
-    coarser = [p.eps for p in PRECISIONS.values() if p.eps > 2**10 * own]
-    if not coarser or conclusion.look is None:
-        return False
-    every = [*conclusion.look.comparisons, *_apart(conclusion)]
-    # Relative to its own size: a weak input is no rounding error of a strong one.
-    sizes = [abs(c.error) / max(c.size, 1e-300) for c in every]
-    return bool(max(sizes) <= 4 * min(coarser))
-
-
-def _apart(conclusion: Conclusion) -> list[Comparison]:
-    """The comparisons of single inputs and of outputs at kinks."""
-    kinks = conclusion.kinks.comparisons if conclusion.kinks else []
-    return [*(view.comparison for view in conclusion.inputs.values()), *kinks]

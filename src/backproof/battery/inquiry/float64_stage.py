@@ -71,6 +71,25 @@ def departure(
     return worst, explained
 
 
+def contradicts(
+    native: Inquiry, wide: Inquiry, conclusion: Conclusion, distance: float
+) -> bool:
+    """Whether float64 convicts a gradient that native forward is too coarse to judge.
+
+    It does where both run the same function (their outputs agree to rounding), where
+    the gradients are farther apart than a pass may leave open, and where float64 finds
+    its own derivative with the native steps.
+    """
+    look = conclusion.look
+    if look is None or distance <= look.precision.resolution / 2:
+        return False
+    here, there = native.base.values, wide.base.values
+    apart = float((here - there).norm())
+    if apart > 2 * _ROUNDINGS * native.base.precision.eps * float(there.norm()):
+        return False
+    return steps_fit(native, wide, look)
+
+
 def witness(native: Inquiry, wide: Inquiry, conclusion: Conclusion) -> dict[str, float]:
     """Weak inputs whose native gradient is float64's, with the relative distance.
 

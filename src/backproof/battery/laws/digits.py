@@ -47,17 +47,18 @@ def _precision_fault(examination: Examination) -> Evidence:
     found = examination.gradient
     comparison = found.decided_by.worst
     assert comparison is not None
-    size = max(comparison.size, comparison.null, 1e-300)
-    apart = abs(comparison.error) / size
-    lines = [
-        "the gradient loses digits",
-        f"backward claims  {comparison.per_unit(comparison.claim)}",
-        f"forward moves by {comparison.per_unit(comparison.truth)}",
-    ]
-    if found.wide is not None:
+    apart = abs(comparison.error) / max(comparison.size, 1e-300)
+    lines = ["the gradient loses digits"]
+    if comparison.rejects:
+        lines += [
+            f"backward claims  {comparison.per_unit(comparison.claim)}",
+            f"forward moves by {comparison.per_unit(comparison.truth)}",
+        ]
+    if found.departure is not None:
+        apart = found.departure
         lines.append(
             "in float64 it is right, so the formula is; in the inputs' own type it is "
-            f"{found.departure or apart:.2g} off"
+            f"{apart:.2g} of the gradient away from that"
         )
     else:
         lines.append(f"apart by {apart:.2g}: right to the digits of a coarser type")

@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from backproof.battery.examination import Examination, Gradient
+from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Conclusion, Kind
 from backproof.battery.inquiry.look import Comparison
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.two_stages import Gradient
 from backproof.records import Evidence, broken, held, undecided
 
 
