@@ -81,13 +81,13 @@ _FLOAT32 = Precision(
 )  # fmt: skip
 # Below, half an eps of bias: constants of a correct backward are rounded to the type.
 _FLOAT16 = Precision(
-    eps=2.0**-10, step=1 / 64, ratio=2, repeats=4, z=4.5, kappa=2.0, margin=1.25,
+    eps=2.0**-10, step=1 / 64, ratio=2, repeats=4, z=4.5, kappa=2.0, margin=1.1,
     prior=0.3, bias=0.5,
     resolution=1e-1, null=3e-2, rough=0.2, rough_z=10.0, aside=0.3, lively=0.2, linear=0.1,
     longer=1.6, shorter=1 / 2, decades=(),
 )  # fmt: skip
 _BFLOAT16 = Precision(
-    eps=2.0**-7, step=1 / 16, ratio=2, repeats=8, z=4.5, kappa=2.0, margin=1.25,
+    eps=2.0**-7, step=1 / 16, ratio=2, repeats=8, z=4.5, kappa=2.0, margin=1.1,
     prior=0.3, bias=0.5,
     resolution=0.3, null=0.1, rough=0.5, rough_z=8.0, aside=0.3, lively=0.2, linear=0.2,
     longer=1.6, shorter=1 / 2, decades=(),

@@ -35,6 +35,7 @@ from backproof.probe import PRECISIONS, spacing, typical
 if TYPE_CHECKING:
     from backproof.battery.inquiry.inquiry import Inquiry
 
+_COARSE = dataclasses.replace(PRECISIONS[torch.bfloat16], repeats=1)
 _BENT = 0.25  # a middle contrast above this share of the slope says nothing about it
 _FEWEST_QUANTA = 4.0  # steps shorter than this many spacings of x are rounding
 
@@ -135,18 +136,17 @@ def _coarse_inside(inquiry: Inquiry, look: Look) -> Look | None:
     """A look over a coarse type's stairs that would have seen the error, and does not.
 
     A part of forward that is cast down moves in stairs; steps shorter than those see
-    only the rest of it. Costs 6 forwards, or 12 for small tensors.
+    only the rest of it. Its lines are not quite those of `look` (small elements move
+    less than their share), so both of them have to clear. Costs 12 forwards.
     """
     if inquiry.inside is not None:
         return None
-    line, accused = _worst_line(look)
-    coarse = inquiry.quick_look(PRECISIONS[torch.bfloat16], which=(line,))
+    coarse = inquiry.quick_look(_COARSE)
     if coarse is None or coarse.rejections or coarse.response.not_smooth:
         return None
-    pairs = zip(accused, coarse.comparisons, strict=True)
-    if not any(would_have_seen(c, a) for a, c in pairs):
-        return None
-    if coarse.resolution > coarse.precision.resolution:
+    pairs = zip(look.comparisons, coarse.comparisons, strict=True)
+    seen = any(would_have_seen(c, a) for a, c in pairs)
+    if not seen or coarse.resolution > coarse.precision.resolution:
         return None
     return inquiry.inside_of(torch.bfloat16, coarse)
 

@@ -14,7 +14,7 @@ is neither is said to be neither, with the reason.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -178,13 +178,11 @@ class Inquiry:
             return self._accept(first)
         return self._conclude(Kind.UNDECIDED, look, words=_LOW_STAIRS)
 
-    def quick_look(
-        self, precision: Precision, which: Sequence[int] = (0, 1)
-    ) -> Look | None:
+    def quick_look(self, precision: Precision) -> Look | None:
         """A look with another type's steps, where they leave noise of that type."""
         few = dataclasses.replace(precision, repeats=min(precision.repeats, 2))
         try:
-            look = self.observer.look(few, which=which)
+            look = self.observer.look(few)
         except (OutsideDomain, Refused):
             return None
         explained = look.response.grain <= _COARSER_INSIDE * precision.eps

@@ -15,7 +15,7 @@ from backproof.battery.inquiry.look import Look, Observer
 from backproof.battery.trial import Refused
 from backproof.probe import move, signed, stream
 
-_TRIES = 7
+_TRIES = 6
 _EXPLAINS = 0.05  # a gap of this share of the error could be its cause
 
 
@@ -24,7 +24,7 @@ def bends(
 ) -> float | None:
     """The first gap, per smallest step, that could explain `error`; None if there is none.
 
-    Costs 4 forward calls a try, up to 7 tries.
+    Costs 4 forward calls a try, up to 6 tries.
 
     Args:
         observer: who looks.
