@@ -74,6 +74,7 @@ def gradcheck(
         >>> backproof.gradcheck(torch.relu, (x,))
         True
     """
+    __tracebackhide__ = True  # pytest then shows the caller's line
     asked = (check_batched_grad, check_batched_forward_grad, check_forward_ad)
     for name, value in zip(_NOT_OURS, asked, strict=True):
         if value:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import click
 
+_EXAMPLE = """\b
+Example:
+  backproof explain BP101
+"""  # click takes the backspace as: do not rewrap what follows
 
-@click.command()
+
+@click.command(epilog=_EXAMPLE)
 @click.argument("code", required=False)
 def explain(code: str | None) -> None:
-    r"""What a code means, with a wrong and a right example; all codes without one.
-
-    \b
-    backproof explain BP101
-    """
+    """What a code means, with a wrong and a right example; all codes without one."""
     from backproof.codes import all_codes, as_text, page
 
     if code is not None:

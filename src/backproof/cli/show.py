@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import click
 
+_EXAMPLE = """\b
+Example:
+  backproof check ops.py --format json --output report.json
+  backproof show report.json
+"""  # click takes the backspace as: do not rewrap what follows
 
-@click.command()
+
+@click.command(epilog=_EXAMPLE)
 @click.argument("file")
 @click.option(
     "-v", "--verbose", is_flag=True, help="Also every outcome with its evidence."
 )
 def show(file: str, verbose: bool) -> None:
-    r"""Render a report that `check --format json` wrote; - reads standard input.
-
-    \b
-    backproof check ops.py --format json --output report.json
-    backproof show report.json
-    """
+    """Render a report that `check --format json` wrote; - reads standard input."""
     from backproof.cli.output import as_shown
     from backproof.errors import BadInput
     from backproof.report import Report

@@ -77,8 +77,9 @@ class Report:
             WrongGradient: a law is broken or a subject crashed; with `strict` also for
                 an undeclared surrogate or an inconclusive subject.
         """
+        __tracebackhide__ = True  # pytest then shows the caller's line
         if self.exit_code(strict=strict) == 1:
-            raise WrongGradient(f"\n{self}")
+            raise WrongGradient(str(self))
         return self
 
     def relative_to(self, folder: Path) -> Self:

@@ -29,7 +29,10 @@ def sees_in_words(subject: Judgement) -> str:
     """The smallest relative error that would have been seen, for each input."""
     if not subject.resolution:
         return ""
-    return f"would have seen a relative error of {_by_input(subject.resolution)}"
+    seen = {n: r for n, r in subject.resolution.items() if r < 1}
+    if not seen:
+        return "no error of the gradient would have been seen"
+    return f"would have seen a relative error of {_by_input(seen)}"
 
 
 def share(value: float) -> str:

@@ -60,6 +60,8 @@ def load(place: Place, options: Options) -> Loaded:
         BadInput: it does not import, has no such name, holds nothing that can be
             checked, or nothing says on which inputs to run it.
     """
+    if options.inputs and options.inputs_from:
+        raise BadInput("--inputs and --inputs-from are two answers; give one of them")
     module = module_at(place)
     objects = _objects(module, place)
     if not objects:
@@ -83,9 +85,25 @@ def load(place: Place, options: Options) -> Loaded:
     if not candidates:
         full, subject = without[0]
         return _nothing(place, no_inputs(subject, full, place, len(without) - 1))
-    return Loaded(
-        tuple(candidates), tuple(Unchecked(t, "it has no inputs") for t, _ in without)
-    )
+    left = [Unchecked(target, "it has no inputs") for target, _ in without]
+    return Loaded(tuple(candidates), (*left, *_beside_op(module, place, objects)))
+
+
+def _beside_op(
+    module: ModuleType, place: Place, objects: list[tuple[str, Any]]
+) -> list[Unchecked]:
+    """Functions of a file whose `op` is checked alone, unless `op` is made of them."""
+    if place.name is not None or [name for name, _ in objects] != ["op"]:
+        return []
+    op = objects[0][1]
+    used = getattr(getattr(op, "__code__", None), "co_names", ())
+    return [
+        Unchecked(
+            f"{place.text}::{name}", "the file has an `op`, which alone is checked"
+        )
+        for name, function in functions_in(module)
+        if identity(op) is not identity(function) and name not in used
+    ]
 
 
 def _nothing(place: Place, reason: str) -> Loaded:

@@ -135,7 +135,7 @@ def _accuse(
         f"the gradient{of} is not forward's derivative",
         f"backward claims  {worst.per_unit(worst.claim)}",
         f"forward moves by {worst.per_unit(worst.truth)}",
-        f"apart by {apart:.2g} of it{_ratio(comparisons)}",
+        f"apart by {apart:.2g} of the size that it has here{_ratio(comparisons)}",
     ]
     if remark:
         lines.append(remark)
