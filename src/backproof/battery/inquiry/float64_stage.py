@@ -83,9 +83,11 @@ def contradicts(
     look = conclusion.look
     if look is None or distance <= look.precision.resolution / 2:
         return False
+    if any(c.is_dust for c in look.comparisons):
+        return False
     here, there = native.base.values, wide.base.values
     apart = float((here - there).norm())
-    if apart > 2 * _ROUNDINGS * native.base.precision.eps * float(there.norm()):
+    if apart > 2 * native.base.precision.eps * float(there.norm()):
         return False
     return steps_fit(native, wide, look)
 

@@ -22,7 +22,7 @@ from backproof.probe import move, real_dtype, spacing, typical
 _STILL = 0.8  # share of the outputs that a staircase leaves where they are
 _PLACES = 4  # units in the last place that inputs move by
 _LOWEST_STAIR = 0.015  # of an output's size: above bfloat16's grain, below 6 bits'
-_JUMPS = 0.25  # a middle contrast above this share of the slope: it moves in jumps
+_JUMPS = 0.3  # of the moving outputs: so many that rest at first, and they jump
 _ROUNDINGS = 16.0  # of eps, at the inputs' size: stairs this low are rounding
 _STRIDES = (2.0**-6, 2.0**-3)  # relative steps that look for a stair where none was met
 
@@ -71,8 +71,7 @@ def rest(observer: Observer, look: Look) -> Rest:
     else:
         size = values.abs().clamp(min=0.1 * typical(values))
         if float((heights / size)[met].median()) < _LOWEST_STAIR:
-            stairs = look.response.jag > _JUMPS
-            return Rest.LOW_STAIRS if stairs else Rest.NONE
+            return Rest.LOW_STAIRS if _jumps(look) else Rest.NONE
         if float(heights[met].median()) <= rounding:
             return Rest.ROUNDING
     return Rest.STAIRS if _claim_would_show(observer, look, steps) else Rest.NONE
@@ -113,6 +112,16 @@ def _last_places(observer: Observer, look: Look) -> list[Tensor | None]:
         unit = torch.where(size > 0, unit, along.abs())
         steps.append(unit.mul_(along.sign()))
     return steps
+
+
+def _jumps(look: Look) -> bool:
+    """Whether outputs that move on the longest rung rest on the shortest."""
+    moves = look.response.moves
+    rest = torch.ones_like(moves)
+    for ladder in look.ladders:
+        rest &= (ladder.moved[:2] == 0).all(0)
+    share = int(torch.count_nonzero(rest & moves))
+    return share > _JUMPS * int(torch.count_nonzero(moves))
 
 
 def _heights(observer: Observer, look: Look) -> Tensor:

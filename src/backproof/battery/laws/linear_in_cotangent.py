@@ -142,7 +142,8 @@ def _each_output(
                 {"output": output.name},
             )
             return
-        if _ignored(examination, output, part):
+        asked = bool(cotangent[output.part].any())
+        if asked and _ignored(examination, output, part):
             ignored.append(output.name)
         total = [_sum(a, b) for a, b in zip(total, part, strict=True)]
         largest = max(largest, part, key=norm)
