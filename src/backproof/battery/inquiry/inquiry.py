@@ -295,6 +295,8 @@ class Inquiry:
 
     def _suspect(self, look: Look) -> Conclusion:
         """Two looks reject and agree; the last doubts before `wrong`."""
+        if self.inside is not None and self._is_silent(look):
+            return self._conclude(Kind.UNDECIDED, look, words=_LOW_STAIRS)
         resting = self._resting(look)
         if resting is not None:
             return resting
