@@ -41,6 +41,7 @@ _COARSER_INSIDE = 30.0  # noise this many times the type's own is not the type's
 _COARSEST = PRECISIONS[torch.bfloat16]
 _COARSEST_GRAIN = 2.0**-5  # four times bfloat16's: noisier than any type is no type
 _SHORTER_STILL = (1.0, 1 / 16, 1 / 256)  # tried where the domain ends near x
+_FEW_KINKS = 1e-4  # of the outputs: in a million some look like kinks by chance
 _MOST_ASIDE = 0.5  # of one output: more, and it was not compared at all
 _FEWEST_INPUTS = 8  # weak inputs beyond these share one probe
 
@@ -386,7 +387,8 @@ class Inquiry:
     # -------------------------------------------------------------------- helpers
 
     def _kinks(self, look: Look) -> KinkView | None:
-        if not bool(kinked_outputs(look).any()):
+        usable = int(torch.count_nonzero(look.response.usable))
+        if int(torch.count_nonzero(kinked_outputs(look))) <= _FEW_KINKS * usable:
             return None
         return at_kinks(self.observer, look)
 
