@@ -24,6 +24,7 @@ from backproof.battery.inquiry.look import (
 from backproof.battery.trial import Refused
 from backproof.probe import PRECISIONS, Precision, direction, stream
 
+STAIRS = 30.0  # times float32's eps: noise of a 16-bit type inside, not of float32
 _COARSE = dataclasses.replace(PRECISIONS[torch.bfloat16], repeats=1)
 
 
@@ -88,7 +89,7 @@ def alone(observer: Observer, look: Look, which: Sequence[int]) -> InputView | N
     )
     if confirmed and p.decades:
         coarse = _compare(observer, look, which, 1.0, _COARSE)
-        if coarse is not None and _refutes(coarse, seen):
+        if coarse and _refutes(coarse, seen) and _has_stairs(observer, which):
             return InputView(min(coarse, key=lambda c: c.resolution), confirmed=False)
     return InputView(first, confirmed)
 
@@ -98,6 +99,18 @@ def _refutes(coarse: list[Comparison], seen: list[Comparison]) -> bool:
     if any(c.rejects for c in coarse):
         return False
     return any(would_have_seen(c, a) for c, a in zip(coarse, seen, strict=True))
+
+
+def _has_stairs(observer: Observer, which: Sequence[int]) -> bool:
+    """Whether these inputs, moved over a 16-bit type's stairs, meet noise like theirs."""
+    p = PRECISIONS[torch.float32]
+    line = observer.lines(p, 1.0)[0][0]
+    steps = [d if k in which else None for k, d in enumerate(line)]
+    try:
+        response = observer.respond(observer.climb([[steps]], p), p, 1.0)
+    except (Refused, OutsideDomain):
+        return False
+    return response.grain > STAIRS * p.eps
 
 
 def _compare(
