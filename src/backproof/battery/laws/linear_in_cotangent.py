@@ -132,7 +132,7 @@ def _each_output(
     ignored: list[str] = []
     for k, output in enumerate(trial.outputs):
         try:
-            part = trial.pull_one(examination.base.graph, k, cotangent)
+            part = trial.pull(examination.base.graph, cotangent, outputs=[k])
         except BackwardRaised as error:
             yield broken(
                 f"backward raises when only `{output.name}` is used\n"

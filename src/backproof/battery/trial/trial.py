@@ -31,6 +31,9 @@ from backproof.errors import BadInput
 from backproof.probe import ANYWHERE, PRECISIONS, Point, coarsest, real_dtype
 from backproof.subject import Case, Subject
 
+Found = list[tuple[str, Any]]
+"""The leaves of what a call returned, each with its name."""
+
 
 class Refused(Exception):
     """Forward raised at a point near the case: it is outside of its domain there."""
@@ -42,11 +45,23 @@ class BackwardRaised(Exception):
 
 @dataclass(frozen=True)
 class Graph:
-    """One recorded forward: what backward can be called on, any number of times."""
+    """One recorded forward: what backward can be called on, any number of times.
+
+    Attributes:
+        leaves: the differentiable inputs that gradients are taken for.
+        tensors: the differentiable outputs.
+        values: the outputs' values, float64 (num_outputs,).
+        handed: every leaf of the arguments as the call got it.
+        found: every leaf of what the call returned, with its name.
+        at: the inputs' values, None where they are the case's own.
+    """
 
     leaves: list[Tensor]
     tensors: list[Tensor]
     values: Tensor
+    handed: list[Any]
+    found: list[tuple[str, Any]]
+    at: Sequence[Tensor] | None = None
 
 
 class Trial:
@@ -55,6 +70,8 @@ class Trial:
     Attributes:
         inputs: the differentiable inputs, in the order of the arguments.
         outputs: the differentiable outputs, known after the first `record`.
+        single_use: whether a graph bears one backward only, so that each is recorded
+            anew; set by whoever has found that out.
         num_forward: forward calls so far.
         num_backward: backward calls so far.
     """
@@ -66,14 +83,17 @@ class Trial:
         *,
         seed: int = 0,
         on_phase: Callable[[str], None] = lambda phase: None,
+        names: list[str] | None = None,
     ) -> None:
         self.subject, self.case, self.seed = subject, case, seed
         self.num_forward = self.num_backward = 0
         self.outputs: list[Output] = []
         self.unrecorded: list[str] = []
         self._on_phase = on_phase
+        self.single_use = False
         self._cloned = self._wide = self._differentiates = False
-        self._names, self._leaves = _named_leaves(subject, case)
+        found = _named_leaves(subject, case)
+        self._names, self._leaves = names or found[0], found[1]
         self.inputs = [
             input_of(name, leaf, case.domains.get(name, ANYWHERE))
             for name, leaf in zip(self._names, self._leaves, strict=True)
@@ -87,6 +107,16 @@ class Trial:
     def points(self) -> list[Point]:
         """Where the inputs are."""
         return [i.point for i in self.inputs]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the arguments' leaves, in order."""
+        return self._names
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The leaves of the arguments as they were given, parameters last."""
+        return self._leaves
 
     @property
     def differentiable_leaves(self) -> list[bool]:
@@ -130,34 +160,86 @@ class Trial:
             BadInput: forward raises, or no output can be differentiated.
             Refused: forward raised at inputs other than the case's.
         """
-        at_case = values is None
-        if values is None:
-            values = [p.values for p in self.points]
         try:
-            leaves, found = self._record(values)
+            leaves, handed, found = self._record(
+                [p.values for p in self.points] if values is None else values
+            )
         except Exception as error:
-            if not at_case:
+            if values is not None:
                 raise Refused(str(error)) from error
             raise BadInput(forward_raised(self.subject, error)) from error
         if not self.outputs:
             self._learn_outputs(found)
         by_name = dict(found)
         tensors = [by_name[o.name] for o in self.outputs]
-        return Graph(leaves, tensors, flat([t.detach() for t in tensors]))
+        seen = flat([t.detach() for t in tensors])
+        return Graph(leaves, tensors, seen, handed, found, values)
 
-    def pull(self, graph: Graph, cotangent: Tensor) -> list[Tensor | None]:
+    def pull(
+        self,
+        graph: Graph,
+        cotangent: Tensor,
+        *,
+        outputs: Sequence[int] | None = None,
+        form: Callable[[Tensor], Tensor] = lambda tensor: tensor,
+        seed: int | None = None,
+    ) -> list[Tensor | None]:
         """Backward of `cotangent` (num_outputs,): float64 (n_i,) an input, or None.
+
+        Args:
+            graph: what to call it on.
+            cotangent: of all outputs, float64 (num_outputs,).
+            outputs: numbers of those that get theirs, all by default; the others get
+                no cotangent at all.
+            form: gives a cotangent tensor another layout of the same values.
+            seed: that random numbers start from, the trial's own by default.
 
         Raises:
             BackwardRaised: the user's backward, or the engine on what it returned.
         """
-        return self._pull(graph, range(len(self.outputs)), cotangent)
+        if self.single_use:
+            graph = self.record(graph.at)
+        which = range(len(self.outputs)) if outputs is None else outputs
+        handed = [shaped(self.outputs[k], cotangent[self.outputs[k].part]) for k in which]
+        gradients = self.pull_tensors(
+            graph, [form(t) for t in handed], outputs=which, seed=seed
+        )
+        # Copies: an op may hand out a buffer that its next backward overwrites.
+        return [None if g is None else flat([g.detach()]).clone() for g in gradients]
 
-    def pull_one(
-        self, graph: Graph, which: int, cotangent: Tensor
-    ) -> list[Tensor | None]:
-        """The same through output `which` alone; the others get no cotangent at all."""
-        return self._pull(graph, [which], cotangent)
+    def pull_tensors(
+        self,
+        graph: Graph,
+        cotangents: Sequence[Tensor],
+        *,
+        outputs: Sequence[int] | None = None,
+        seed: int | None = None,
+        retain: bool = True,
+    ) -> tuple[Tensor | None, ...]:
+        """Backward of these very cotangents, one an output; what the engine returns.
+
+        Raises:
+            BackwardRaised: the user's backward, or the engine on what it returned.
+        """
+        self.num_backward += 1
+        self._on_phase("backward")
+        restart(self.seed if seed is None else seed)
+        which = range(len(self.outputs)) if outputs is None else outputs
+        try:
+            return torch.autograd.grad(
+                [graph.tensors[k] for k in which],
+                graph.leaves,
+                list(cotangents),
+                retain_graph=retain,
+                allow_unused=True,
+            )
+        except Exception as error:
+            if "not compatible with .grad()" in str(error):
+                raise BadInput(
+                    f"{self.subject.name}: it uses re-entrant checkpointing, which "
+                    "refuses `torch.autograd.grad`; pass `use_reentrant=False`"
+                ) from error
+            raise BackwardRaised(str(error)) from error
 
     def split(self, cotangent: Tensor) -> list[Tensor]:
         """A flat cotangent as one tensor an output, in the outputs' shape and type."""
@@ -183,6 +265,11 @@ class Trial:
             ones[output.part] = max(1.0, ratio)
         return ones
 
+    def call(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The differentiable outputs for these tensors, with whatever graph they have."""
+        by_name = dict(self._call(tensors)[1])
+        return [by_name[o.name] for o in self.outputs]
+
     def arguments(
         self, tensors: Sequence[Tensor]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -195,7 +282,7 @@ class Trial:
         moved = iter(
             i.at(v).requires_grad_() for i, v in zip(self.inputs, values, strict=True)
         )
-        return self._with_leaves(
+        return self.with_leaves(
             [
                 next(moved) if isinstance(v, Tensor) and v.requires_grad else v
                 for v in self._leaves
@@ -207,11 +294,12 @@ class Trial:
         wide = [widened(leaf) for leaf in self._leaves]
         if all(new is old for new, old in zip(wide, self._leaves, strict=True)):
             return None
-        other = self._with_leaves(wide)
+        other = self.with_leaves(wide)
         other._wide = True
         return other
 
-    def _with_leaves(self, leaves: list[Any]) -> Trial:
+    def with_leaves(self, leaves: list[Any]) -> Trial:
+        """The same call with other leaves of its arguments, counted apart."""
         other = copy.copy(self)
         other._leaves = leaves
         other.num_forward = other.num_backward = 0
@@ -233,45 +321,45 @@ class Trial:
             next(fresh) if is_differentiable(leaf) else untouched(leaf)
             for leaf in self._leaves
         ]
-        given = len(new) - (len(self._module.trained) if self._module else 0)
         whole = (self.case.arguments, dict(self.case.keywords))
-        positional, keywords = tree.rebuild(whole, iter(new[:given]))
-        return positional, keywords, new[given:]
+        positional, keywords = tree.rebuild(whole, iter(new))
+        return positional, keywords, new
 
-    def _call(self, tensors: Sequence[Tensor]) -> list[tuple[str, Any]]:
-        positional, keywords, parameters = self._arguments(tensors)
+    def _call(self, tensors: Sequence[Tensor]) -> tuple[list[Any], Found]:
+        positional, keywords, handed = self._arguments(tensors)
         self.num_forward += 1
         self._on_phase("forward")
         restart(self.seed)
         if self._module is None:
             result = self.subject.function(*positional, **keywords)
         else:
+            parameters = handed[len(handed) - len(self._module.trained) :]
             result = self._module(parameters, positional, keywords, wide=self._wide)
-        return list(tree.leaves(result, "output"))
+        return handed, list(tree.leaves(result, "output"))
 
-    def _quietly(self, tensors: list[Tensor]) -> list[tuple[str, Any]]:
+    def _quietly(self, tensors: list[Tensor]) -> Found:
         """Call without a graph, unless forward itself differentiates something."""
         if not self._differentiates:
             with torch.no_grad():
                 try:
-                    return self._call(tensors)
+                    return self._call(tensors)[1]
                 except RuntimeError as error:
                     if "does not require grad" not in str(error):
                         raise
         self._differentiates = True
         with torch.enable_grad():
-            return self._call([t.requires_grad_() for t in tensors])
+            return self._call([t.requires_grad_() for t in tensors])[1]
 
     def _record(
         self, values: Sequence[Tensor]
-    ) -> tuple[list[Tensor], list[tuple[str, Any]]]:
+    ) -> tuple[list[Tensor], list[Any], Found]:
         leaves = [
             i.at(v).requires_grad_() for i, v in zip(self.inputs, values, strict=True)
         ]
         with torch.enable_grad():
             try:
                 handed = [t.clone() for t in leaves] if self._cloned else leaves
-                return leaves, self._call(handed)
+                return leaves, *self._call(handed)
             except RuntimeError as error:
                 # An op that works in place and says so cannot be given a leaf.
                 if self._cloned or "leaf Variable" not in str(error):
@@ -279,32 +367,7 @@ class Trial:
                 self._cloned = True
                 return self._record(values)
 
-    def _pull(
-        self, graph: Graph, which: Sequence[int], cotangent: Tensor
-    ) -> list[Tensor | None]:
-        self.num_backward += 1
-        self._on_phase("backward")
-        outputs = [self.outputs[k] for k in which]
-        restart(self.seed)
-        try:
-            gradients = torch.autograd.grad(
-                [graph.tensors[k] for k in which],
-                graph.leaves,
-                [shaped(o, cotangent[o.part]) for o in outputs],
-                retain_graph=True,
-                allow_unused=True,
-            )
-        except Exception as error:
-            if "not compatible with .grad()" in str(error):
-                raise BadInput(
-                    f"{self.subject.name}: it uses re-entrant checkpointing, which "
-                    "refuses `torch.autograd.grad`; pass `use_reentrant=False`"
-                ) from error
-            raise BackwardRaised(str(error)) from error
-        # Copies: an op may hand out a buffer that its next backward overwrites.
-        return [None if g is None else flat([g.detach()]).clone() for g in gradients]
-
-    def _learn_outputs(self, found: list[tuple[str, Any]]) -> None:
+    def _learn_outputs(self, found: Found) -> None:
         at = 0
         for name, value in found:
             if not isinstance(value, Tensor) or not (
