@@ -83,23 +83,28 @@ class Member:
 
 def fault(*arguments: Any, **options: Any) -> Callable[[Any], Any]:
     """Put what is decorated into its module's `FAULTS`."""
-    return _put("FAULTS", True, arguments, options)
+    return _put("FAULTS", sys._getframe(1).f_globals, arguments, options)
 
 
 def twin(*arguments: Any, **options: Any) -> Callable[[Any], Any]:
     """Put what is decorated into its module's `TWINS`."""
-    return _put("TWINS", False, arguments, options)
+    return _put("TWINS", sys._getframe(1).f_globals, arguments, options)
 
 
 def _put(
-    collection: str, planted: bool, arguments: tuple[Any, ...], options: dict[str, Any]
+    collection: str,
+    module: dict[str, Any],
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
 ) -> Callable[[Any], Any]:
+    code = module["__name__"].rpartition(".")[2][:_PREFIX_LENGTH].upper()
+
     def put(op: Any) -> Any:
-        name, module = _name(op), op.__module__
-        code = module.rpartition(".")[2][:_PREFIX_LENGTH].upper()
-        members = sys.modules[module].__dict__.setdefault(collection, [])
+        name = _name(op)
+        members = module.setdefault(collection, [])
         if any(member.name == name for member in members):
-            raise ValueError(f"{module} has another {name}")
+            raise ValueError(f"{module['__name__']} has another {name}")
+        planted = collection == "FAULTS"
         members.append(Member(name, op, code, planted, arguments, options))
         return op
 
