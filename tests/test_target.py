@@ -239,21 +239,69 @@ def test_an_op_without_a_name_of_its_own(write):
     assert only("ops.py").subject.name == "op"
 
 
-CUSTOM_OP = """
+OPERATORS = """
 import torch
 
-@torch.library.custom_op("backprooftests::twice", mutates_args=())
-def op(x: torch.Tensor) -> torch.Tensor:
+@torch.library.custom_op("backprooftests::{name}", mutates_args=())
+def {name}(x: torch.Tensor, factor: float = 2.0, *, shift: float = 0.0) -> torch.Tensor:
+    return factor * x + shift
+
+def setup(ctx, inputs, output):
+    ctx.factor = inputs[1]
+
+{name}.register_autograd(lambda ctx, g: (g * ctx.factor, None), setup_context=setup)
+
+@torch.library.custom_op("backprooftests::{name}_bare", mutates_args=())
+def {name}_bare(x: torch.Tensor) -> torch.Tensor:
     return 2 * x
 """
 
 
-def test_a_custom_op(write):
-    write("ops.py", CUSTOM_OP, INPUTS)
-    candidate = only("ops.py")
-    assert candidate.subject.name == "op"
-    assert candidate.subject.where is not None
-    assert torch.equal(candidate.subject.function(torch.ones(2)), 2 * torch.ones(2))
+class TestOperators:
+    def test_a_file_holds_those_with_a_backward(self, write):
+        write("ops.py", OPERATORS.format(name="one"), INPUTS)
+        subject = only("ops.py").subject
+        assert subject.name == "one"
+        assert subject.parameter_names() == ["x", "factor"]
+        assert (subject.where.file, subject.where.line) == (
+            str(Path("ops.py").resolve()),
+            4,
+        )
+        assert torch.equal(subject.function(torch.ones(2)), 2 * torch.ones(2))
+
+    def test_op_keeps_the_name_it_is_registered_under(self, write):
+        write("ops.py", OPERATORS.format(name="two"), "op = two\n", INPUTS)
+        assert only("ops.py").subject.name == "backprooftests::two"
+
+    @pytest.mark.parametrize(
+        "text", ["ops.py::three", "ops.py::torch.ops.backprooftests.three", "ops:three",
+                 "ops:torch.ops.backprooftests.three.default"]
+    )  # fmt: skip
+    def test_by_name(self, write, text):
+        write("ops.py", OPERATORS.format(name="three"), INPUTS)
+        subject = only(text).subject
+        assert subject.operator is torch.ops.backprooftests.three.default
+
+    def test_of_torch_itself(self):
+        subject = only("torch.ops.aten.mul.Tensor", inputs=("f64[3] f64[3]",)).subject
+        assert subject.parameter_names() == ["self", "other"]
+        assert subject.where is None
+
+    def test_an_overload_has_to_be_named(self):
+        words = refusal("torch.ops.aten.mul", inputs=("f64[3] f64[3]",))
+        assert "name one of them, such as torch.ops.aten.mul.Tensor" in words
+
+    def test_there_is_no_such_operator(self):
+        words = refusal("torch.ops.backprooftests.none_such", inputs=("f64[3]",))
+        assert "there is no `none_such`" in words
+
+    @pytest.mark.parametrize("text", ["ops.py::four_bare", "ops.py"])
+    def test_without_a_backward(self, write, text):
+        definition = OPERATORS.format(name="four").rpartition("\n@")
+        write("ops.py", "import torch\n", "@" + definition[2], INPUTS)
+        words = refusal(text)
+        assert "autograd formula" in words
+        assert "register_autograd" in words
 
 
 REGISTERED = """
@@ -394,15 +442,15 @@ def test_a_soft_function_is_about_one_subject(write):
 def test_no_function(write):
     write("ops.py", "import torch\n", "def fused(x):\n    return x\n", INPUTS)
     assert refusal("ops.py") == (
-        "ops.py: no autograd.Function is defined in it, and no `op`; to check one of "
-        "fused, name it: ops.py::fused"
+        "ops.py: no autograd.Function, custom operator or `op` is defined in it; to "
+        "check one of fused, name it: ops.py::fused"
     )
 
 
 def test_nothing_at_all(write):
     write("ops.py", "x = 1")
     assert refusal("ops.py") == (
-        "ops.py: no autograd.Function is defined in it, and no `op`"
+        "ops.py: no autograd.Function, custom operator or `op` is defined in it"
     )
 
 

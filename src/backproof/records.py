@@ -84,6 +84,14 @@ def undecided(words: str, numbers: Mapping[str, Number] | None = None) -> Eviden
     return Evidence(holds=None, words=words, numbers=numbers or {})
 
 
+def left_out(words: str, budget: str) -> Evidence:
+    """Nothing was measured, since `budget` was spent by then."""
+    return undecided(words, {_LEFT_OUT: budget})
+
+
+_LEFT_OUT = "left_out_by_budget"
+
+
 @dataclass(frozen=True)
 class Outcome:
     """One law on one case, with everything that was measured for it."""
@@ -100,6 +108,11 @@ class Outcome:
         decisive = {Status.HELD: True, Status.BROKEN: False}.get(self.status)
         chosen = [e for e in self.evidence if e.holds is decisive] or self.evidence
         return chosen[0].words if chosen else ""
+
+    @property
+    def left_out(self) -> bool:
+        """Whether the law was not asked because a budget was spent."""
+        return any(_LEFT_OUT in e.numbers for e in self.evidence)
 
 
 @dataclass(frozen=True)

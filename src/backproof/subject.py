@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from backproof import dispatcher
 from backproof.errors import BadInput
 from backproof.probe.domain import Domain
 from backproof.records import Location
@@ -30,8 +32,11 @@ class Subject:
         where: the place of its definition, None where there is no source.
         definition: the `torch.autograd.Function` class behind it, where it is known.
         module: the `nn.Module` whose parameters count as inputs, where it is one.
+        operator: the overload, where it is an operator of torch's dispatcher.
         expect: a soft function whose derivative is the intended gradient.
         expect_backward: `(cotangent, *arguments) -> one gradient an argument`.
+        reference: plain code with the same meaning, forward included.
+        noise: the relative distance between repeats that it owns up to; 0 for none.
     """
 
     function: Callable[..., Any]
@@ -39,8 +44,11 @@ class Subject:
     where: Location | None = None
     definition: type[torch.autograd.Function] | None = None
     module: torch.nn.Module | None = None
+    operator: torch._ops.OpOverload | None = None
     expect: Callable[..., Any] | None = None
     expect_backward: Callable[..., Any] | None = None
+    reference: Callable[..., Any] | None = None
+    noise: float = 0.0
 
     @property
     def declared(self) -> bool:
@@ -49,6 +57,8 @@ class Subject:
 
     def parameter_names(self) -> list[str]:
         """Names of forward's positional parameters, without ctx; `*parts` for the rest."""
+        if self.operator is not None:
+            return dispatcher.parameter_names(self.operator)
         source: Callable[..., Any] = self.function
         if self.definition is not None:
             source = self.definition.forward
@@ -88,16 +98,42 @@ def subject_of(
     name: str | None = None,
     expect: Callable[..., Any] | None = None,
     expect_backward: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    noise: float = 0.0,
 ) -> Subject:
     """The subject for a Function class, a module (or its class), or any callable.
 
+    Objects of `torch.library.custom_op` and of `torch.ops` are callables that tell
+    their parameters' names.
+
     Raises:
-        BadInput: `target` is none of these, or a module class that needs arguments.
+        BadInput: `target` is none of these, a module class that needs arguments, or an
+            operator without a backward; or `noise` is no relative distance.
     """
-    module: torch.nn.Module | None = None
-    definition: type[torch.autograd.Function] | None = None
-    function: Callable[..., Any]
-    defined: Any
+    if not isinstance(noise, (int, float)) or not 0 <= noise < math.inf:
+        raise BadInput(
+            f"noise is the relative distance between equal calls, such as 1e-6, and "
+            f"cannot be {noise!r}"
+        )
+    identified = _identified(target)
+    return Subject(
+        function=identified.function,
+        name=name or identified.name,
+        where=identified.where,
+        definition=identified.definition,
+        module=identified.module,
+        operator=identified.operator,
+        expect=expect,
+        expect_backward=expect_backward,
+        reference=reference,
+        noise=noise,
+    )
+
+
+def _identified(target: Any) -> Subject:
+    """What `target` says of itself."""
+    if dispatcher.is_operator(target):
+        return _operator(target)
     if isinstance(target, type) and issubclass(target, torch.nn.Module):
         try:
             target = target()
@@ -108,26 +144,33 @@ def subject_of(
                 f"`layer = {target.__name__}(...)`"
             ) from error
     if isinstance(target, torch.nn.Module):
-        module, function, defined = target, target, type(target)
-    elif isinstance(target, type) and issubclass(target, torch.autograd.Function):
-        definition, function, defined = target, target.apply, target
-    elif callable(target):
+        kind = type(target)
+        return Subject(target, _name(target), _location(kind), module=target)
+    if isinstance(target, type) and issubclass(target, torch.autograd.Function):
+        return Subject(target.apply, target.__name__, _location(target), target)
+    if callable(target):
         definition = _function_class(target)
-        function, defined = target, definition or inspect.unwrap(target)
-    else:
-        raise BadInput(
-            f"cannot check {target!r} of type {type(target).__name__}: give an "
-            "autograd.Function, a callable or an nn.Module"
-        )
-    return Subject(
-        function=function,
-        name=name or _name(target, definition),
-        where=_location(defined),
-        definition=definition,
-        module=module,
-        expect=expect,
-        expect_backward=expect_backward,
+        if definition is not None:
+            where = _location(definition)
+            return Subject(target, definition.__name__, where, definition)
+        return Subject(target, _name(target), _location(inspect.unwrap(target)))
+    raise BadInput(
+        f"cannot check {target!r} of type {type(target).__name__}: give an "
+        "autograd.Function, a callable, an nn.Module or a custom operator"
     )
+
+
+def _operator(target: Any) -> Subject:
+    overload = dispatcher.overload_of(target)
+    name = dispatcher.qualified_name(overload)
+    if dispatcher.lacks_formula(overload):
+        raise BadInput(
+            f"{name}: no autograd formula is registered, so there is no backward to "
+            "check; add one with `register_autograd`"
+        )
+    made_from = dispatcher.implementation(overload)
+    where = _location(made_from) if made_from is not None else None
+    return Subject(overload, name, where, operator=overload)
 
 
 def _function_class(target: Any) -> type[torch.autograd.Function] | None:
@@ -143,11 +186,9 @@ def _takes_ctx(definition: type[torch.autograd.Function]) -> bool:
     return definition.setup_context is inherited
 
 
-def _name(target: Any, definition: type | None) -> str:
-    if definition is not None:
-        return definition.__name__
+def _name(target: Any) -> str:
     if isinstance(target, functools.partial):
-        return _name(target.func, None)
+        return _name(target.func)
     return getattr(target, "__name__", type(target).__name__)
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import backproof
-from backproof.battery.check import fold_verdict, judge
+from backproof.battery.check import judge
+from backproof.battery.verdict import fold_verdict
 from backproof.records import Outcome, Severity, Status, Verdict
 from backproof.subject import Case, subject_of
 from tests.battery.subjects import normal

@@ -78,7 +78,7 @@ EXPECTED = {
     "Segfault": "backward killed the process: SIGSEGV",
     "Abort": "forward killed the process: SIGABRT",
     "Exit": "backward ended the process with exit code 0",
-    "SysExit": "backward called sys.exit('bye')",
+    "SysExit": "backward calls sys.exit('bye')",
     "Sleep": "backward did not return within 3 s",
     "Loop": "forward did not return within 3 s",
     "Grow": "forward filled the memory: more than 0.8 GiB resident",
@@ -181,13 +181,18 @@ def inputs():
         ("import os; os.abort()", "importing it killed the process: SIGABRT"),
         ("import time; time.sleep(600)", "importing it did not return within 3 s"),
         (EXITS_IN_INPUTS, "making its inputs ended the process with exit code 5"),
+        (
+            EXITS_IN_INPUTS.replace("os._exit(5)", "raise SystemExit(6)"),
+            "making its inputs called sys.exit(6)",
+        ),
     ],
 )
 def test_dying_before_the_subject_runs_is_not_its_fault(tmp_path, source, words):
     path = tmp_path / "ops.py"
     path.write_text(source)
     failed = [e for e in events_of(path) if isinstance(e, Failed)]
-    assert [f.reason.partition(" (at")[0].partition(". ")[0] for f in failed] == [words]
+    reasons = [f.reason.partition(" (at")[0].partition(". ")[0] for f in failed]
+    assert [reason.rstrip(".") for reason in reasons] == [words]
 
 
 def test_one_bad_file_does_not_stop_the_next(hostile, tmp_path):
@@ -296,7 +301,7 @@ def test_a_crash_in_native_threads_has_no_line():
     death = crash.of_exit(-signal.SIGSEGV, "Fatal Python error: Segmentation fault\n\n")
     assert death.where is None
     begun = Begun(0, 1, "a.py::F", "F", "a.py", 3)
-    event = crash.event(begun, "backward", death)
+    event = crash.event(begun, Phase("backward", "BP101"), death)
     assert event.judgement.findings[0].where == Location("a.py", 3)
 
 

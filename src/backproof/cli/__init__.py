@@ -16,6 +16,9 @@ from backproof.errors import BadInput
 _COMMANDS = ("check", "explain", "show")
 
 
+_PREFIX = "Error: "  # click puts it before the message of a refusal
+
+
 class _Refusal(click.ClickException):
     """Something that cannot be run: the message alone, and exit code 2."""
 
@@ -43,7 +46,11 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except BadInput as error:
-            raise _Refusal(str(error)) from error
+            from backproof.report.layout import wrapped
+
+            lines = wrapped(f"{_PREFIX}{error}", "", 80)
+            message = "\n".join(lines).removeprefix(_PREFIX)
+            raise _Refusal(message) from error
 
 
 _HELP = """Custom gradients for PyTorch that people can trust.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,17 @@ def _codes(
     return tuple(page(code).code for code in value.split(",") if code.strip())
 
 
+def _budget(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """A budget that can be read, before anything is loaded for it."""
+    from backproof.battery.budget import Budget
+
+    if value is not None:
+        Budget.of(value)
+    return value
+
+
 def _readable(
     ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -45,6 +57,8 @@ Examples:
   backproof check mykernels.py::FusedNorm -i "bf16[64,512] bf16[512] 1e-5"
   backproof check package.ops:softplus -i "f64[100]" -i "f32[100]>0"
   backproof check quantise.py::Round --expect soft_round --strict
+  backproof check ops.py::fused --reference plain --contexts all
+  backproof check "torch.ops.aten.mul.Tensor" -i "f64[8] f64[8]"
   backproof check ops.py --format json --output report.json
 \b
 Exit codes: 0 nothing wrong; 1 a law is broken or a subject crashed;
@@ -73,6 +87,11 @@ inconclusive subjects a 1.
     help="A soft function in the module whose derivative is the intended gradient.",
 )
 @click.option(
+    "--reference",
+    metavar="NAME",
+    help="Plain code in the module with the same meaning; then forward is judged too.",
+)
+@click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
@@ -81,6 +100,19 @@ inconclusive subjects a 1.
 )
 @click.option(
     "--laws", metavar="CODES", callback=_codes, help="Only these, as BP101,BP104."
+)
+@click.option(
+    "--contexts",
+    metavar="NAMES",
+    help="Also run it in these, as func_grad,vmap; or all, or none. By default those "
+    "of torch.library.opcheck, for custom operators only.",
+)
+@click.option(
+    "--budget",
+    metavar="AMOUNT",
+    callback=_budget,
+    help='What each subject may cost, as 2s or "500 calls"; what finds most for a '
+    "call is asked first, and what was left out is said.",
 )
 @click.option(
     "--format",
@@ -107,7 +139,15 @@ inconclusive subjects a 1.
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long one call of forward or backward may take, in isolation.",
+    help="How long one call of forward or backward may take, in isolation; a context "
+    "that compiles may take five times as long.",
+)
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="GIB",
+    help="How much memory one file may hold, in isolation; by default four fifths of "
+    "what is there.",
 )
 @click.option(
     "--isolate/--no-isolate",
@@ -122,19 +162,24 @@ def check(
     inputs: tuple[str, ...],
     inputs_from: str | None,
     expect: str | None,
+    reference: str | None,
     seed: int,
     laws: tuple[str, ...] | None,
+    contexts: str | None,
+    budget: str | None,
     form: str,
     output: Path | None,
     strict: bool,
     verbose: bool,
     timeout: float,
+    memory: float | None,
     isolate: bool,
 ) -> None:
     """Run gradients against what forward does, and say which are wrong.
 
-    A TARGET is a file.py, a file.py::Name, a package.module:Name or a folder. Inputs
-    come from --inputs, from --inputs-from, from functions marked with
+    A TARGET is a file.py, a file.py::Name, a package.module:Name, an operator such as
+    torch.ops.ns.name, or a folder, of which the *.py are read and not those of its
+    sub-folders. Inputs come from --inputs, from --inputs-from, from functions marked with
     @backproof.inputs_for(Subject), or from a function called `inputs` in the module.
     """
     from backproof.cli.events import Request
@@ -147,24 +192,31 @@ def check(
         require_writable(output)
     gathered, torch_version = Gathered(), None
     requests = [
-        Request(place, inputs, inputs_from, expect, seed, laws)
+        Request(
+            place, inputs, inputs_from, expect, seed, laws, reference, contexts, budget
+        )
         for place in expand(targets, gathered, gives=inputs_from)
     ]
     if requests:
-        server, bar = _server(timeout, isolate=isolate), Progress(len(requests))
+        server, bar = _server(timeout, memory, isolate=isolate), Progress(len(requests))
         with server, bar:
             gather(requests, server.serve, gathered, bar.note)
         torch_version = server.torch
     report = gathered.report(environment(torch=torch_version, seed=seed))
-    deliver(report, form, output, verbose=verbose)
+    deliver(report, form, output, verbose=verbose, interrupted=gathered.interrupted)
     ctx.exit(_INTERRUPTED if gathered.interrupted else report.exit_code(strict=strict))
 
 
-def _server(timeout: float, *, isolate: bool) -> Isolation | InProcess:
+def _server(
+    timeout: float, memory: float | None, *, isolate: bool
+) -> Isolation | InProcess:
     from backproof.cli.in_process import InProcess
     from backproof.cli.isolation import Isolation, Limits
 
     # A worker is handed pipes by number, which Windows has not.
     if isolate and os.name == "posix":
-        return Isolation(Limits(seconds=timeout))
+        limits = Limits(seconds=timeout)
+        if memory is not None:
+            limits = dataclasses.replace(limits, resident=int(memory * 2**30))
+        return Isolation(limits)
     return InProcess()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import signal
 from dataclasses import dataclass
 
-from backproof.cli.events import Begun, Failed, Judged
+from backproof.cli.events import Begun, Failed, Judged, Phase
 from backproof.codes import page
 from backproof.inputs.raised import is_foreign
 from backproof.records import (
@@ -94,46 +95,44 @@ def of_memory(limit: int, dump: str) -> Death:
     )
 
 
-def event(begun: Begun, phase: str, death: Death) -> Judged | Failed:
+def event(
+    begun: Begun, phase: Phase, death: Death, known: Judgement | None = None
+) -> Judged | Failed:
     """What to tell of a subject in whose `phase` the process died.
 
     Making inputs is not yet the subject's own doing, so that is a failure to run.
+    What was `known` of it by then stays.
     """
-    if phase in ("import", "inputs"):
+    if not phase.code:
         return Failed(begun.target, failure(phase, death))
-    title = f"{phase} {death.words}"
+    title = f"{phase.name} {death.words}"
     where = death.where or (Location(begun.file, begun.line) if begun.file else None)
-    evidence = Evidence(False, f"{title}. {death.detail}".rstrip(), {"phase": phase})
+    law = page(phase.code).title
+    evidence = Evidence(
+        False, f"{title}. {death.detail}".rstrip(), {"phase": phase.name}
+    )
+    outcome = Outcome(phase.code, law, "inputs", Status.CRASHED, (evidence,))
+    finding = Finding(
+        phase.code, Severity.ERROR, title, death.detail, where, death.remedy
+    )
+    if known is None:
+        known = Judgement(begun.name, begun.file, begun.line, Verdict.CRASHED)
     return Judged(
-        Judgement(
-            name=begun.name,
-            file=begun.file,
-            line=begun.line,
+        dataclasses.replace(
+            known,
             verdict=Verdict.CRASHED,
-            outcomes=(
-                Outcome(
-                    "BP101", page("BP101").title, "inputs", Status.CRASHED, (evidence,)
-                ),
-            ),
-            findings=(
-                Finding(
-                    "BP101",
-                    Severity.ERROR,
-                    title,
-                    death.detail,
-                    where,
-                    death.remedy,
-                ),
-            ),
+            outcomes=(*known.outcomes, outcome),
+            findings=(finding, *known.findings),
         )
     )
 
 
-def failure(phase: str, death: Death) -> str:
+def failure(phase: Phase, death: Death) -> str:
     """The same in words, where there is no subject yet."""
-    doing = {"import": "importing it", "inputs": "making its inputs"}.get(phase, phase)
+    doing = {"import": "importing it", "inputs": "making its inputs"}
     place = f" (at {death.where.file}:{death.where.line})" if death.where else ""
-    return f"{doing} {death.words}{place}. {death.detail}".rstrip()
+    said = f"{doing.get(phase.name, phase.name)} {death.words}{place}. {death.detail}"
+    return said.rstrip()
 
 
 def _place(dump: str) -> Location | None:

@@ -21,8 +21,11 @@ class Request:
         inputs: input strings.
         inputs_from: the name of a function that gives inputs.
         expect: the name of a soft function whose derivative is meant.
+        reference: the name of plain code with the same meaning.
         seed: of inputs and directions.
         laws: codes to check, None for all.
+        contexts: the contexts to run in, None for those that suit the subject.
+        budget: what a subject may cost, None for anything.
         start: the first subject to check; those before it are done.
     """
 
@@ -32,6 +35,9 @@ class Request:
     expect: str | None = None
     seed: int = 0
     laws: tuple[str, ...] | None = None
+    reference: str | None = None
+    contexts: str | None = None
+    budget: str | None = None
     start: int = 0
 
 
@@ -58,9 +64,17 @@ class Forked:
 
 @dataclass(frozen=True)
 class Phase:
-    """What runs from now on: import, inputs, forward, backward."""
+    """What runs from now on.
+
+    Attributes:
+        name: import, inputs, forward, backward, or "context compile_inductor".
+        code: of the law or context that it runs for, empty before there is one.
+        patience: how many times as long as usual it may be silent.
+    """
 
     name: str
+    code: str = ""
+    patience: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -73,6 +87,13 @@ class Begun:
     name: str
     file: str
     line: int | None
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the subject that runs, should it not come to a verdict."""
+
+    judgement: Judgement
 
 
 @dataclass(frozen=True)
@@ -111,7 +132,17 @@ class Exited:
 
 
 Event = (
-    Ready | Broken | Forked | Phase | Begun | Judged | Failed | Skipped | Done | Exited
+    Ready
+    | Broken
+    | Forked
+    | Phase
+    | Begun
+    | Known
+    | Judged
+    | Failed
+    | Skipped
+    | Done
+    | Exited
 )
 _KINDS: dict[str, type[Any]] = {
     kind.__name__: kind for kind in (*get_args(Event), Request)
@@ -125,7 +156,7 @@ def encode(message: Event | Request) -> bytes:
     line whole.
     """
     fields = {f.name: getattr(message, f.name) for f in dataclasses.fields(message)}
-    if isinstance(message, Judged):
+    if isinstance(message, (Known, Judged)):
         fields["judgement"] = judgement_to_dict(message.judgement)
     if isinstance(message, Request):
         fields["place"] = dataclasses.asdict(message.place)
@@ -145,7 +176,7 @@ def decode(line: bytes) -> Any:
     fields: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) else v for k, v in read.items()
     }
-    if kind is Judged:
+    if kind in (Known, Judged):
         fields["judgement"] = judgement_from_dict(fields["judgement"])
     if kind is Request:
         fields["place"] = Place(**fields["place"])

@@ -6,23 +6,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from backproof.cli.events import Event, Failed, Judged, Request, Skipped
+from backproof.cli.events import Begun, Event, Failed, Judged, Known, Request, Skipped
 from backproof.errors import BadInput
-from backproof.records import Judgement
+from backproof.records import Judgement, Verdict
 from backproof.report import Report, Unchecked
 from backproof.report.environment import Environment
 from backproof.target import Place, places
+
+_FOR_CERTAIN = (Verdict.CRASHED, Verdict.WRONG)  # whatever else would have been found
 
 Serve = Callable[[Request, Callable[[Event], None]], None]
 
 
 @dataclass
 class Gathered:
-    """What is known so far."""
+    """What is known so far; `known` is that of a subject without its verdict yet."""
 
     subjects: list[Judgement] = field(default_factory=list)
     skipped: list[Unchecked] = field(default_factory=list)
     failed: list[Unchecked] = field(default_factory=list)
+    known: Judgement | None = None
     interrupted: bool = False
 
     def report(self, environment: Environment) -> Report:
@@ -33,8 +36,12 @@ class Gathered:
 
     def take(self, event: Event) -> None:
         """Keep what `event` says."""
+        if isinstance(event, (Judged, Failed, Begun)):
+            self.known = None
         if isinstance(event, Judged):
             self.subjects.append(event.judgement)
+        elif isinstance(event, Known):
+            self.known = event.judgement
         elif isinstance(event, Failed):
             self.failed.append(Unchecked(event.target, event.reason))
         elif isinstance(event, Skipped):
@@ -74,6 +81,8 @@ def gather(
             serve(request, take)
         except KeyboardInterrupt:
             gathered.interrupted = True
+            if gathered.known is not None and gathered.known.verdict in _FOR_CERTAIN:
+                gathered.subjects.append(gathered.known)
             left = [one.place.text for one in requests[k:]]
             gathered.failed += [Unchecked(target, "interrupted") for target in left]
             return

@@ -23,6 +23,7 @@ from backproof.cli.events import (
     Exited,
     Failed,
     Judged,
+    Known,
     Phase,
     Ready,
     Request,
@@ -48,6 +49,28 @@ class Limits:
 
     seconds: float = 60.0
     resident: int = field(default_factory=lambda: int(_SHARE * usable_bytes()))
+
+
+class _Silence:
+    """How long a worker has said nothing, and how long it may.
+
+    Attributes:
+        limit: seconds that the phase it is in may take.
+    """
+
+    def __init__(self, usual: float) -> None:
+        self.limit = self._usual = usual
+        self._since = time.monotonic()
+
+    def ends(self, message: Event) -> None:
+        """The worker has said `message`."""
+        self._since = time.monotonic()
+        if isinstance(message, Phase):
+            self.limit = self._usual * message.patience
+
+    def is_long(self) -> bool:
+        """Whether something hangs."""
+        return time.monotonic() - self._since > self.limit
 
 
 class Isolation:
@@ -85,57 +108,59 @@ class Isolation:
         """Serve until the end or until the worker dies; return what is left to do."""
         worker = self._ready_worker()
         worker.send(request)
-        phase = "import"
-        last = running = None
+        phase = Phase("import")
+        last = running = known = None
         for message in self._watched(worker):
             if isinstance(message, crash.Death):
                 if running is not None:
-                    emit(crash.event(running, phase, message))
+                    emit(crash.event(running, phase, message, known))
                 elif last is None:
                     emit(Failed(request.place.text, crash.failure(phase, message)))
                 return _after(last, request)
             emit(message)
             if isinstance(message, Phase):
-                phase = message.name
+                phase = message
             elif isinstance(message, Begun):
                 last = running = message
+                known = None
+            elif isinstance(message, Known):
+                known = message.judgement
             elif isinstance(message, (Judged, Failed)):
                 running = None
         return None
 
     def _watched(
         self, worker: Worker
-    ) -> Iterator[Phase | Begun | Judged | Failed | Skipped | crash.Death]:
+    ) -> Iterator[Phase | Begun | Known | Judged | Failed | Skipped | crash.Death]:
         """What the worker says, and how it died if it did not finish."""
         done = False
-        now = time.monotonic()
-        deadline, next_look = now + self._limits.seconds, now
+        silence = _Silence(self._limits.seconds)
+        next_look = time.monotonic()
         while True:
             message = worker.receive(_POLL)
-            now = time.monotonic()
             if isinstance(message, Exited):
                 worker.end_group()
                 if not done:
                     yield crash.of_exit(message.code, worker.dump())
                 return
             if message is not None:
-                deadline = now + self._limits.seconds
+                silence.ends(message)
             if isinstance(message, Done):
                 done = True
-            elif isinstance(message, (Phase, Begun, Judged, Failed, Skipped)):
+            elif isinstance(message, (Phase, Begun, Known, Judged, Failed, Skipped)):
                 yield message
-            if now >= next_look:
-                death = self._excess(worker, late=now > deadline)
-                next_look = now + _POLL
+            if time.monotonic() >= next_look:
+                death = self._excess(worker, silence)
+                next_look = time.monotonic() + _POLL
                 if death is not None:
                     if not done:
                         yield death
                     return
 
-    def _excess(self, worker: Worker, *, late: bool) -> crash.Death | None:
+    def _excess(self, worker: Worker, silence: _Silence) -> crash.Death | None:
         """End a worker that takes too long or too much; None where it is well."""
-        if late:
-            return crash.of_hang(self._limits.seconds, worker.abort())
+        if silence.is_long():
+            return crash.of_hang(silence.limit, worker.abort())
         if worker.child and resident_bytes(worker.child) > self._limits.resident:
             return crash.of_memory(self._limits.resident, worker.abort())
         return None

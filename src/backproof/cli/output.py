@@ -14,15 +14,24 @@ import click
 from backproof.errors import BadInput
 from backproof.report import Report
 from backproof.report.layout import wrapped
-from backproof.report.terminal import text
+from backproof.report.terminal import summary, text
 
 _NARROW, _WIDE = 60, 100  # columns between which text is read with ease
 
 
-def deliver(report: Report, form: str, output: Path | None, *, verbose: bool) -> None:
+def deliver(
+    report: Report,
+    form: str,
+    output: Path | None,
+    *,
+    verbose: bool,
+    interrupted: bool = False,
+) -> None:
     """Write `report` as "text" or "json" to `output`, or to standard output.
 
     What could not be run is said on standard error too, unless the text says it there.
+    With `output` a line there says what it holds, and whether it was `interrupted`; a
+    report that was interrupted is shown besides.
     """
     in_text = form == "text" and output is None and report.subjects
     if not in_text:
@@ -35,6 +44,10 @@ def deliver(report: Report, form: str, output: Path | None, *, verbose: bool) ->
             write_whole(output, plain + "\n")
         except OSError as error:
             raise BadInput(f"--output {output}: {error.strerror}") from error
+        if interrupted:
+            as_shown(report, verbose=verbose)
+        broke_off = "interrupted: " if interrupted else ""
+        click.echo(f"{broke_off}{summary(report)}; written to {output}", err=True)
     elif form == "json":
         click.echo(report.to_json())
     elif report.subjects or report.skipped:

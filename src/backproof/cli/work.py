@@ -8,6 +8,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 
+from backproof.battery.budget import Budget
 from backproof.battery.check import judge
 from backproof.battery.trial.random_state import restart
 from backproof.cli import crash
@@ -17,11 +18,13 @@ from backproof.cli.events import (
     Event,
     Failed,
     Judged,
+    Known,
     Phase,
     Request,
     Skipped,
 )
 from backproof.errors import BadInput
+from backproof.subject import Case
 from backproof.target.importing import folder_of, on_path
 from backproof.target.loading import Candidate, Options, load
 
@@ -31,7 +34,13 @@ Emit = Callable[[Event], None]
 def serve(request: Request, emit: Emit) -> None:
     """Judge every subject of `request`, from number `request.start` on."""
     place = request.place
-    options = Options(request.inputs, request.inputs_from, request.expect, request.seed)
+    options = Options(
+        request.inputs,
+        request.inputs_from,
+        request.expect,
+        request.reference,
+        request.seed,
+    )
     emit(Phase("import"))
     restart(request.seed)  # a file may draw at import what its inputs are made of
     try:
@@ -54,33 +63,38 @@ def serve(request: Request, emit: Emit) -> None:
 def _judged(candidate: Candidate, request: Request, emit: Emit) -> Event:
     phase = "inputs"
 
-    def enter(name: str) -> None:
+    def enter(name: str, code: str = "") -> None:
         nonlocal phase
         phase = name
-        emit(Phase(name))
+        emit(Phase(name, code))
 
     try:
         enter("inputs")
         restart(request.seed)
-        cases = candidate.cases()
+        cases = _cases(candidate)
         judgement = judge(
             candidate.subject,
             cases,
             seed=request.seed,
             laws=request.laws,
+            contexts=request.contexts,
+            budget=None if request.budget is None else Budget.of(request.budget),
             on_phase=enter,
+            on_known=lambda known: emit(Known(known)),
         )
     except BadInput as error:
         return Failed(candidate.target, str(error))
-    except SystemExit as error:
-        how = crash.Death(
-            f"called sys.exit({error.code!r})",
-            remedy="Raise an exception instead: sys.exit ends the whole program.",
-        )
-        return crash.event(_begun(0, 1, candidate), phase, how)
     except Exception:
         return Failed(candidate.target, _our_own_fault(phase))
     return Judged(judgement)
+
+
+def _cases(candidate: Candidate) -> list[Case]:
+    try:
+        return candidate.cases()
+    except SystemExit as error:
+        how = crash.Death(f"called sys.exit({error.code!r})")
+        raise BadInput(crash.failure(Phase("inputs"), how)) from error
 
 
 def _begun(index: int, count: int, candidate: Candidate) -> Begun:

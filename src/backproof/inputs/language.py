@@ -176,7 +176,8 @@ class _Reader:
     def _item(self) -> TensorSpec | ValueSpec:
         start = self.at
         starred = self._take(r"\*\s*") is not None
-        if self._take(rf"(?={_WORD}\s*\[)") is not None:
+        # A value may stand before a list: `None [1, 2]` is two arguments.
+        if self._take(rf"(?!(?:None|True|False)\b)(?={_WORD}\s*\[)") is not None:
             return self._tensor(starred=starred)
         if starred:
             self._fail("a tensor after `*`, such as `*f64[3]`")

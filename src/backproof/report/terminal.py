@@ -28,6 +28,7 @@ _INDENT = 14  # the longest verdict, "INCONCLUSIVE", and a gap of two
 _DEEP = " " * 9  # under the title that follows a code
 _NAME = 30  # names longer than this push their place to the right, alone
 _ORDER = list(Verdict)
+_PLAIN = Paint(on=False)
 
 
 def text(
@@ -56,7 +57,7 @@ def text(
         _unchecked("could not run", report.failed, width),
         _unchecked("skipped", report.skipped, width),
         _blind(report, width),
-        _summary(report, paint) + (f"\n{_made(report, width)}" if verbose else ""),
+        summary(report, paint) + (f"\n{_made(report, width)}" if verbose else ""),
     ]
     return "\n\n".join(block for block in blocks if block)
 
@@ -182,7 +183,8 @@ def _blind(report: Report, width: int) -> str:
     )
 
 
-def _summary(report: Report, paint: Paint) -> str:
+def summary(report: Report, paint: Paint = _PLAIN) -> str:
+    """How many subjects got each verdict, in a line."""
     counts = Counter(subject.verdict for subject in report.subjects)
     said = [
         paint.verdict(verdict, f"{counts[verdict]} {_shown(verdict)}")

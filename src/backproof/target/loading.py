@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
+from backproof import dispatcher
 from backproof.errors import BadInput
 from backproof.inputs.draw import draw
 from backproof.inputs.made import cases_of
@@ -20,8 +21,9 @@ from backproof.inputs.registered import identity, registered, registered_in
 from backproof.records import Location
 from backproof.report import Unchecked
 from backproof.subject import Case, Subject, subject_of
+from backproof.target.declared import declared_gradient, declared_noise
 from backproof.target.importing import module_at
-from backproof.target.names import found, functions_in, nothing_to_check
+from backproof.target.names import defined_in, found, nothing_to_check
 from backproof.target.place import Place
 from backproof.target.ways import no_inputs
 
@@ -33,6 +35,7 @@ class Options:
     inputs: tuple[str, ...] = ()
     inputs_from: str | None = None
     expect: str | None = None
+    reference: str | None = None
     seed: int = 0
 
 
@@ -66,15 +69,19 @@ def load(place: Place, options: Options) -> Loaded:
     objects = _objects(module, place)
     if not objects:
         return _nothing(place, nothing_to_check(module, place.text))
-    if options.expect and len(objects) > 1:
-        names = ", ".join(name for name, _ in objects)
-        raise BadInput(
-            f"--expect is about one subject, and {place.text} has {names}; "
-            f"name it: {place.text}::{objects[0][0]}"
-        )
+    about_one = {"--expect": options.expect, "--reference": options.reference}
+    for option, given in about_one.items():
+        if given and len(objects) > 1:
+            names = ", ".join(name for name, _ in objects)
+            raise BadInput(
+                f"{option} is about one subject, and {place.text} has {names}; "
+                f"name it: {place.text}::{objects[0][0]}"
+            )
     candidates, without = [], []
     for name, target in objects:
-        subject = _subject(module, name, target, options, alone=len(objects) == 1)
+        subject = _subject(
+            module, name, target, place, options, alone=len(objects) == 1
+        )
         makers = _makers(module, target, options)
         full = place.text if place.name else f"{place.text}::{name}"
         if makers is None:
@@ -101,7 +108,7 @@ def _beside_op(
         Unchecked(
             f"{place.text}::{name}", "the file has an `op`, which alone is checked"
         )
-        for name, function in functions_in(module)
+        for name, function in defined_in(module)
         if identity(op) is not identity(function) and name not in used
     ]
 
@@ -121,7 +128,7 @@ def _objects(module: ModuleType, place: Place) -> list[tuple[str, Any]]:
     op = getattr(module, "op", None)
     if callable(op):
         return [("op", op)]
-    objects = functions_in(module)
+    objects = defined_in(module)
     for key in registered_in(module.__name__):
         if all(key is not known for _, known in objects):
             objects.append((_name_in(module, key), key))
@@ -134,16 +141,30 @@ def _name_in(module: ModuleType, key: Any) -> str:
 
 
 def _subject(
-    module: ModuleType, name: str, target: Any, options: Options, *, alone: bool
+    module: ModuleType,
+    name: str,
+    target: Any,
+    place: Place,
+    options: Options,
+    *,
+    alone: bool,
 ) -> Subject:
-    expect = declared = None
+    expect = declared = reference = None
     if options.expect:
         expect = found(module, options.expect, "--expect")
     else:
-        declared = _declared(module, name, target, alone=alone)
-    title = None if name == "op" and _has_own_name(target) else name
-    subject = subject_of(target, name=title, expect=expect, expect_backward=declared)
-    if subject.where is None:
+        declared = declared_gradient(module, name, target, alone=alone)
+    if options.reference:
+        reference = found(module, options.reference, "--reference")
+    subject = subject_of(
+        target,
+        name=None if name == "op" and _has_own_name(target) else name,
+        expect=expect,
+        expect_backward=declared,
+        reference=reference,
+        noise=declared_noise(module, name, target),
+    )
+    if subject.where is None and place.module != "torch":
         where = Location(module.__file__ or module.__name__)
         subject = dataclasses.replace(subject, where=where)
     return subject
@@ -151,28 +172,9 @@ def _subject(
 
 def _has_own_name(target: Any) -> bool:
     """Whether `target` tells more than that it is the module's `op`."""
+    if dispatcher.is_operator(target):
+        return True
     return getattr(identity(target), "__name__", "<lambda>") != "<lambda>"
-
-
-def _declared(
-    module: ModuleType, name: str, target: Any, *, alone: bool
-) -> Callable[..., Any] | None:
-    """What the module's EXPECT says of `target`: a function, or one for each name."""
-    declared: Any = getattr(module, "EXPECT", None)
-    if isinstance(declared, Mapping):
-        found_here: Any = declared.get(name)
-        return found_here or declared.get(getattr(target, "__name__", name))
-    op = getattr(module, "op", None)
-    if not callable(declared) or (
-        callable(op) and name != "op" and identity(op) is not identity(target)
-    ):
-        return None
-    if not alone:
-        raise BadInput(
-            "EXPECT is one function, and there are several Functions; make it a dict "
-            f'from names to functions: EXPECT = {{"{name}": ...}}'
-        )
-    return cast("Callable[..., Any]", declared)
 
 
 def _makers(

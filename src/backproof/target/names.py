@@ -1,4 +1,4 @@
-"""Names in a module: the Functions it defines, and the thing that a name means."""
+"""Names in a module: the subjects it defines, and the thing that a name means."""
 
 from __future__ import annotations
 
@@ -9,26 +9,44 @@ from typing import Any
 
 import torch
 
+from backproof import dispatcher
 from backproof.errors import BadInput
 from backproof.inputs.raised import near
 
 _LISTED = 8  # names shown where none is near the one that was asked for
 
 
-def functions_in(module: ModuleType) -> list[tuple[str, Any]]:
-    """The `autograd.Function`s that `module` defines itself, in their order."""
-    base = torch.autograd.Function
+def defined_in(module: ModuleType) -> list[tuple[str, Any]]:
+    """The Functions and custom operators that `module` defines itself, in their order.
+
+    An operator without a backward of its own is left out: many a file has one that
+    computes another's gradient.
+    """
     found: list[tuple[str, Any]] = []
     for name, value in vars(module).items():
-        if (
-            isinstance(value, type)
-            and issubclass(value, base)
-            and value.__module__ == module.__name__
-            and value.forward is not base.forward  # a base class of the user's own
-            and all(value is not known for _, known in found)
-        ):
+        own = _is_own_function(value, module) or _is_own_operator(value, module)
+        if own and all(value is not known for _, known in found):
             found.append((name, value))
     return found
+
+
+def _is_own_function(value: Any, module: ModuleType) -> bool:
+    base = torch.autograd.Function
+    return (
+        isinstance(value, type)
+        and issubclass(value, base)
+        and value.__module__ == module.__name__
+        and value.forward is not base.forward  # a base class of the user's own
+    )
+
+
+def _is_own_operator(value: Any, module: ModuleType) -> bool:
+    if not dispatcher.is_custom(value):  # a name for torch.ops.x.y is no definition
+        return False
+    overload = dispatcher.overload_of(value)
+    made_from = dispatcher.implementation(overload)
+    own = getattr(made_from, "__module__", None) == module.__name__
+    return own and not dispatcher.lacks_formula(overload)
 
 
 def found(module: ModuleType, name: str, asked: str) -> Any:
@@ -48,16 +66,20 @@ def found(module: ModuleType, name: str, asked: str) -> Any:
 
 
 def nothing_to_check(module: ModuleType, text: str) -> str:
-    """What to say of a module without a Function, an `op` or registered inputs."""
+    """What to say of a module without a subject, an `op` or registered inputs."""
+    reason = f"{text}: no autograd.Function, custom operator or `op` is defined in it"
+    public = {n: v for n, v in vars(module).items() if not n.startswith("_")}
+    bare = [name for name, value in public.items() if dispatcher.is_custom(value)]
+    if bare:
+        reason += f" but {_listed(bare)}, without an autograd formula: register one "
+        reason += "with `register_autograd`"
     others = [
         name
-        for name, value in vars(module).items()
+        for name, value in public.items()
         if (inspect.isfunction(value) or isinstance(value, torch.nn.Module))
-        and not name.startswith("_")
         and name not in ("inputs", "EXPECT")
         and getattr(value, "__module__", module.__name__) == module.__name__
     ]
-    reason = f"{text}: no autograd.Function is defined in it, and no `op`"
     if others:
         reason += f"; to check one of {_listed(others)}, name it: {text}::{others[0]}"
     return reason

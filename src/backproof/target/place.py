@@ -3,6 +3,8 @@
     file.py              everything in it that has inputs
     file.py::Name        one Function, callable or module, also `Outer.Inner`
     package.module:Name  the same, by import name
+    torch.ops.ns.name    an operator, also `module:torch.ops.ns.name` of a module that
+                         registers it
     folder/              its *.py, not those of its subfolders
 
 Nothing is imported here, and torch is not needed.
@@ -18,6 +20,8 @@ from pathlib import Path
 
 from backproof.errors import BadInput
 from backproof.report import Unchecked
+
+_OPERATORS = "torch.ops."
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ def places(
     """
     path_text, name = _split(text)
     path = Path(path_text)
+    if text.startswith(_OPERATORS):
+        return [Place(text, module="torch", name=text.removeprefix("torch."))], []
     if path.is_dir():
         if name:
             raise BadInput(f"{text}: a folder has no names in it; give a file::{name}")

@@ -1,0 +1,57 @@
+"""Outcomes -> findings: what is wrong, where in the user's file, and what to do."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+
+from backproof import codes, dispatcher
+from backproof.battery.verdict import is_note
+from backproof.records import Finding, Location, Outcome, Severity, Status
+from backproof.subject import Subject
+
+_CRASH_REMEDY = (
+    "Call it on the same inputs and let `.sum().backward()` raise it again: the "
+    "traceback leads to the line."
+)
+
+
+def findings_of(subject: Subject, outcomes: Iterable[Outcome]) -> list[Finding]:
+    """What `outcomes` say that somebody should act on; the same of two cases once."""
+    found: list[Finding] = []
+    for outcome in outcomes:
+        note = is_note(outcome.code)
+        wanted = (Status.HELD,) if note else (Status.BROKEN, Status.CRASHED)
+        if outcome.status not in wanted:
+            continue
+        remedy = codes.page(outcome.code).remedy
+        if outcome.status is Status.CRASHED:
+            remedy = _CRASH_REMEDY
+        for evidence in outcome.evidence:
+            if evidence.holds is not note:
+                continue
+            title, _, rest = evidence.words.partition("\n")
+            severity = Severity.NOTE if note else Severity.ERROR
+            where = backward_of(subject)
+            finding = Finding(outcome.code, severity, title, rest, where, remedy)
+            if all(f.title != title or f.code != outcome.code for f in found):
+                found.append(finding)
+    return found
+
+
+def backward_of(subject: Subject) -> Location | None:
+    """Where the subject's backward is written, its own place otherwise."""
+    backward = None
+    if subject.definition is not None:
+        backward = subject.definition.backward
+    elif subject.operator is not None:
+        backward = dispatcher.backward(subject.operator)
+    if backward is None:
+        return subject.where
+    try:
+        written = inspect.unwrap(backward)
+        file = inspect.getsourcefile(written)
+        line = inspect.getsourcelines(written)[1]
+    except (OSError, TypeError):
+        return subject.where
+    return Location(file, line) if file else subject.where

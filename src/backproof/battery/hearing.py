@@ -1,0 +1,168 @@
+"""A hearing: one subject before the laws, case after case, until a budget is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from backproof.battery.budget import Budget, Spending, by_yield
+from backproof.battery.examination import Examination
+from backproof.battery.findings import findings_of
+from backproof.battery.law import Law
+from backproof.battery.resolution import resolutions
+from backproof.battery.trial import Trial
+from backproof.battery.verdict import DECLARED, GRADIENT, fold_verdict
+from backproof.codes import page
+from backproof.records import Judgement, Outcome, Status, broken, left_out, undecided
+from backproof.subject import Case, Subject
+
+OnPhase = Callable[[str, str], None]
+"""Told what is about to run, such as "forward", and the code that it runs for."""
+
+
+@dataclass
+class _Sitting:
+    """One case: its examination, and whether there is nothing left to ask."""
+
+    examination: Examination
+    over: bool = False
+
+
+class Hearing:
+    """What has been found out about `subject` so far.
+
+    Attributes:
+        outcomes: of each law on each case that was asked, or left out.
+        crashed: whether backward raised, or the subject ended the program.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        cases: Sequence[Case],
+        *,
+        seed: int,
+        budget: Budget | None,
+        on_phase: OnPhase,
+    ) -> None:
+        self.outcomes: list[Outcome] = []
+        self.crashed = False
+        self._subject, self._cases, self._seed = subject, cases, seed
+        self._spending = Spending(budget)
+        self._on_phase, self._phase, self._code = on_phase, "forward", GRADIENT
+        self._sittings: dict[int, _Sitting] = {}
+        self._resolution: dict[str, float] = {}
+        self._calls: dict[str, int] = {}
+
+    def ask(self, laws: Sequence[Law], on_outcome: Callable[[], None]) -> None:
+        """Ask `laws` on every case, telling `on_outcome` after each.
+
+        Raises:
+            BadInput: a case cannot be checked.
+        """
+        for k, law in self._turns(laws):
+            sitting = self._sitting(k)
+            if not sitting.over:
+                self._hear(sitting, law)
+                on_outcome()
+        for k in list(self._sittings):
+            self._close(k)
+
+    def judgement(self) -> Judgement:
+        """What is known by now."""
+        where = self._subject.where
+        return Judgement(
+            name=self._subject.name,
+            file=where.file if where else "",
+            line=where.line if where else None,
+            verdict=fold_verdict(self.outcomes),
+            resolution=dict(self._resolution),
+            calls=dict(self._calls),
+            outcomes=tuple(self.outcomes),
+            findings=tuple(findings_of(self._subject, self.outcomes)),
+        )
+
+    def _turns(self, laws: Sequence[Law]) -> Iterator[tuple[int, Law]]:
+        """Pairs of a case and a law.
+
+        Under a budget the strongest law comes first on all cases; without one all that
+        a case was given is let go before the next.
+        """
+        numbers = range(len(self._cases))
+        if self._spending.budget is not None:
+            yield from ((k, law) for law in by_yield(laws) for k in numbers)
+            return
+        for k in numbers:
+            yield from ((k, law) for law in laws)
+            self._close(k)
+
+    def _sitting(self, k: int) -> _Sitting:
+        if k not in self._sittings:
+            self._code = GRADIENT  # what any law would have run first
+            trial = Trial(
+                self._subject, self._cases[k], seed=self._seed, on_phase=self._enter
+            )
+            sitting = _Sitting(Examination(trial, seed=self._seed))
+            self._sittings[k] = sitting
+            try:
+                sitting.examination.backward_raised()
+            except SystemExit as error:
+                self._ended(sitting, GRADIENT, page(GRADIENT).title, error)
+        return self._sittings[k]
+
+    def _hear(self, sitting: _Sitting, law: Law) -> None:
+        if self._spending.over(self._num_calls()):
+            self.outcomes.append(self._left_out(sitting, law))
+            return
+        self._code = law.code
+        try:
+            outcome = law(sitting.examination)
+        except SystemExit as error:
+            self._ended(sitting, law.code, law.text, error)
+            return
+        self.outcomes.append(outcome)
+        # Without a gradient there is nothing to measure behind the laws of its form.
+        last = law.code == "BP502" and sitting.examination.backward_raised() is not None
+        if outcome.status is Status.CRASHED or last:
+            sitting.over = self.crashed = True
+
+    def _ended(
+        self, sitting: _Sitting, code: str, text: str, error: SystemExit
+    ) -> None:
+        words = (
+            f"{self._phase} calls sys.exit({error.code!r})\nit ends the whole program"
+        )
+        label = sitting.examination.trial.case.label
+        self.outcomes.append(
+            Outcome(code, text, label, Status.CRASHED, (broken(words),))
+        )
+        sitting.over = self.crashed = True
+
+    def _left_out(self, sitting: _Sitting, law: Law) -> Outcome:
+        label = sitting.examination.trial.case.label
+        other = GRADIENT if self._subject.declared else DECLARED
+        if law.code == other:  # it could not have been asked anyway
+            reason = undecided("it has nothing to say of this subject")
+            return Outcome(law.code, law.text, label, Status.NOT_APPLICABLE, (reason,))
+        budget, num_calls = str(self._spending.budget), self._num_calls()
+        words = f"left out: the budget of {budget} was spent after {num_calls} calls"
+        evidence = left_out(words, budget)
+        return Outcome(law.code, law.text, label, Status.INCONCLUSIVE, (evidence,))
+
+    def _close(self, k: int) -> None:
+        """Keep the numbers of case `k` and let go of everything else."""
+        sitting = self._sittings.pop(k, None)
+        if sitting is None:
+            return
+        for key, count in sitting.examination.num_calls.items():
+            self._calls[key] = self._calls.get(key, 0) + count
+        for key, value in resolutions(sitting.examination).items():
+            self._resolution[key] = max(value, self._resolution.get(key, 0.0))
+
+    def _enter(self, phase: str) -> None:
+        self._phase = phase
+        self._on_phase(phase, self._code)
+
+    def _num_calls(self) -> int:
+        now = [s.examination.num_calls for s in self._sittings.values()]
+        return sum(sum(calls.values()) for calls in (self._calls, *now))
