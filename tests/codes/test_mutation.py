@@ -110,3 +110,17 @@ def test_bp208(wrong, right):
 
     assert gradient_of_weight(wrong) is None
     assert torch.equal(gradient_of_weight(right), right.inputs()[0])
+
+
+def test_bp209(wrong, right):
+    def gradients(module):
+        a, b = torch.arange(3.0), torch.arange(3.0)
+        a.requires_grad_(), b.requires_grad_()
+        y = module.op(a, b).sum()
+        return torch.autograd.grad(y, (a, b), allow_unused=True)
+
+    of_a, of_b = gradients(wrong)
+    assert of_b is None
+    of_a, of_b = gradients(right)
+    assert torch.equal(of_a, of_b)
+    assert torch.equal(of_a, torch.arange(3.0))

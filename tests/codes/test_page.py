@@ -15,7 +15,7 @@ from backproof.errors import BadInput
 TABLE = [
     *range(101, 105),
     *range(106, 112),
-    *range(201, 209),
+    *range(201, 210),
     *range(301, 310),
     *range(401, 410),
     *range(501, 509),

@@ -6,9 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from backproof.battery.agreement import Yardstick
 from backproof.battery.inquiry import Inquiry
 from backproof.battery.inquiry.backward_noise import pull_nudged
 from backproof.battery.inquiry.base import Base, clean
@@ -18,6 +20,7 @@ from backproof.battery.inquiry.float64_stage import (
 from backproof.battery.inquiry.look import relative
 from backproof.battery.inquiry.vectors import Vector, balanced, minus, norm, overlap
 from backproof.battery.trial import BackwardRaised, Refused, Trial
+from backproof.battery.trial.random_state import draws
 from backproof.battery.trial.raw_backward import RawReturn, raw_backward
 from backproof.battery.two_stages import Gradient, judge_gradient
 from backproof.probe import stream
@@ -42,6 +45,20 @@ class Examination:
     def base(self) -> Base:
         """Outputs and first gradient at the case's inputs."""
         return self.inquiry.base
+
+    @functools.cached_property
+    def yardstick(self) -> Yardstick:
+        """What runs with the base's cotangent may differ by."""
+        return Yardstick(self.trial, self.base.cotangent)
+
+    @functools.cached_property
+    def is_random(self) -> bool:
+        """Whether forward draws random numbers. Costs 1 forward."""
+        values = [p.values for p in self.trial.points]
+        generators = (torch.Generator, np.random.RandomState, np.random.Generator)
+        if any(isinstance(v, generators) for v in self.trial.leaves):
+            return True
+        return draws(lambda: self.trial.forward(values), self.trial.seed)
 
     @functools.cached_property
     def gradient(self) -> Gradient:
@@ -86,7 +103,10 @@ class Examination:
     @functools.cached_property
     def raw(self) -> RawReturn | None:
         """What backward returns before the engine adapts it; None where it is hidden."""
-        return raw_backward(self.trial, self.base.graph, self.base.cotangent)
+        graph = self.base.graph
+        if self.trial.single_use:
+            graph = self.trial.record()
+        return raw_backward(self.trial, graph, self.base.cotangent)
 
     def pull(self, cotangent: Tensor) -> list[Tensor | None]:
         """Backward of a cotangent at the case's inputs, called once for each."""

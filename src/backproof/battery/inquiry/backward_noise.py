@@ -14,7 +14,7 @@ from torch import Tensor
 
 from backproof.battery.inquiry.base import Base, clean
 from backproof.battery.inquiry.vectors import Vector, minus, norm
-from backproof.battery.trial import BackwardRaised, Refused, Trial
+from backproof.battery.trial import BackwardRaised, Graph, Refused, Trial
 from backproof.probe import blocks, move, signed, spacing, stream
 
 _SCALE = 1.37  # not a power of two: every product rounds anew
@@ -60,8 +60,13 @@ def pull_nudged(trial: Trial, cotangent: Tensor) -> list[Tensor | None]:
         Refused: forward raises there.
         BackwardRaised: backward raises there.
     """
+    return nudged(trial, cotangent)[1]
+
+
+def nudged(trial: Trial, cotangent: Tensor) -> tuple[Graph, list[Tensor | None]]:
+    """The same with the graph it was pulled from."""
     graph = trial.record(move(trial.points, _last_places(trial), 1.0))
-    return trial.pull(graph, cotangent)
+    return graph, trial.pull(graph, cotangent)
 
 
 def _change(scaled: list[Tensor | None], gradient: Vector) -> list[Tensor | None]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import Refused, Trial, declaration
+from backproof.battery.trial import Graph, Refused, Trial, declaration
 from backproof.probe import ANYWHERE, coarsest
 from backproof.records import Evidence, broken, held
 
@@ -36,9 +36,7 @@ def declared_gradient(examination: Examination) -> Iterator[Evidence]:
         examination.cotangents, ("random signs", "one sign"), strict=True
     ):
         claim = examination.inquiry.observer.pulled(cotangent)
-        yield from _compare(
-            examination, "the given inputs", here, cotangent, claim, kind
-        )
+        yield from _compare(trial, "the given inputs", here, cotangent, claim, kind)
     cotangent = examination.cotangents[0]
     for where, values in _elsewhere(trial):
         try:
@@ -48,9 +46,7 @@ def declared_gradient(examination: Examination) -> Iterator[Evidence]:
         if not bool(torch.isfinite(graph.values).all()):
             continue
         claim = trial.pull(graph, cotangent)
-        yield from _compare(
-            examination, where, values, cotangent, claim, "random signs"
-        )
+        yield from _compare(trial, where, values, cotangent, claim, "random signs")
 
 
 def _elsewhere(trial: Trial) -> Iterator[tuple[str, list[Tensor]]]:
@@ -73,15 +69,23 @@ def _repeated(pattern: Tensor, size: int) -> Tensor:
     return pattern.repeat(-(-size // pattern.numel()))[:size]
 
 
+def departures(trial: Trial, graph: Graph, cotangent: Tensor) -> Iterator[Evidence]:
+    """Backward of a cotangent against the declaration, at the trial's own inputs."""
+    values = [p.values for p in trial.points]
+    claim = trial.pull(graph, cotangent)
+    yield from _compare(
+        trial, "the given inputs", values, cotangent, claim, "one sign"
+    )
+
+
 def _compare(
-    examination: Examination,
+    trial: Trial,
     where: str,
     values: Sequence[Tensor],
     cotangent: Tensor,
     claim: Sequence[Tensor | None],
     kind: str,
 ) -> Iterator[Evidence]:
-    trial = examination.trial
     values = [v.to(p.dtype).double() for v, p in zip(values, trial.points, strict=True)]
     expected, allowed = _expected(trial, values, cotangent)
     for k, (i, got, want) in enumerate(zip(trial.inputs, claim, expected, strict=True)):

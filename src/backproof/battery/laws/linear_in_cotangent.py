@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry.look import relative
 from backproof.battery.inquiry.vectors import Vector, minus, norm
-from backproof.battery.law import NotApplicable, law, raised
-from backproof.battery.trial import BackwardRaised, Output
+from backproof.battery.law import NotApplicable, law
+from backproof.battery.trial import BackwardRaised
 from backproof.probe import is_finite
 from backproof.records import Evidence, broken, held
 
@@ -110,16 +109,6 @@ def _compare(
     )
 
 
-def _ignored(examination: Examination, output: Output, gradient: Vector) -> bool:
-    """Whether an output moves smoothly with the inputs, and claims not to."""
-    look = examination.gradient.decided_by.look
-    if look is None or any(g is not None and bool(g.any()) for g in gradient):
-        return False
-    response = look.response
-    smooth = response.smooth[output.part] & response.moves[output.part]
-    return 2 * int(torch.count_nonzero(smooth)) > smooth.numel()
-
-
 def _each_output(
     examination: Examination, cotangent: Tensor, whole: Vector
 ) -> Iterator[Evidence]:
@@ -129,34 +118,16 @@ def _each_output(
         return
     total: list[Tensor | None] = [None] * len(trial.inputs)
     largest: Vector = whole
-    ignored: list[str] = []
-    for k, output in enumerate(trial.outputs):
+    for k in range(len(trial.outputs)):
         try:
             part = trial.pull(examination.base.graph, cotangent, outputs=[k])
-        except BackwardRaised as error:
-            yield broken(
-                f"backward raises when only `{output.name}` is used\n"
-                f"{raised(error)}\n"
-                "the cotangents of the others are then None (or zeros, with "
-                "materialised gradients)",
-                {"output": output.name},
-            )
-            return
-        asked = bool(cotangent[output.part].any())
-        if asked and _ignored(examination, output, part):
-            ignored.append(output.name)
+        except BackwardRaised:
+            return  # see BP506
         total = [_sum(a, b) for a, b in zip(total, part, strict=True)]
         largest = max(largest, part, key=norm)
     evidence = _compare(
         examination, "the sum over single outputs", total, whole, beside=largest
     )
-    if evidence.holds and ignored:
-        yield broken(
-            f"the cotangent of `{ignored[0]}` is not used\n"
-            "the gradient through it is zero, and forward moves it",
-            {"outputs": ignored},
-        )
-        return
     if evidence.holds:
         yield evidence
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -54,3 +54,22 @@ def _generators() -> list[torch.Generator]:
     if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         generators += list(torch.cuda.default_generators)
     return generators
+
+
+def draws(call: Callable[[], object], seed: int) -> bool:
+    """Whether `call` moves one of the global generators; only within `preserved`."""
+    restart(seed)
+    before = snapshot()
+    call()
+    return snapshot() != before
+
+
+def snapshot() -> tuple[object, ...]:
+    """The states of all global generators, to be compared with `==`."""
+    numpy = sys.modules.get("numpy")
+    legacy = numpy.random.get_state() if numpy else ()
+    return (
+        *(bytes(g.get_state().numpy()) for g in _generators()),
+        random.getstate(),
+        *(bytes(part) if hasattr(part, "tobytes") else part for part in legacy),
+    )

@@ -9,6 +9,7 @@ touched: each call gets copies, with the strides and the storage offset of the o
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -200,7 +201,9 @@ class Trial:
         if self.single_use:
             graph = self.record(graph.at)
         which = range(len(self.outputs)) if outputs is None else outputs
-        handed = [shaped(self.outputs[k], cotangent[self.outputs[k].part]) for k in which]
+        handed = [
+            shaped(self.outputs[k], cotangent[self.outputs[k].part]) for k in which
+        ]
         gradients = self.pull_tensors(
             graph, [form(t) for t in handed], outputs=which, seed=seed
         )
@@ -270,6 +273,14 @@ class Trial:
         by_name = dict(self._call(tensors)[1])
         return [by_name[o.name] for o in self.outputs]
 
+    def outputs_for(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Every floating output for these tensors, also of no elements."""
+        return [
+            v
+            for _, v in self._call(tensors)[1]
+            if isinstance(v, Tensor) and (v.is_floating_point() or v.is_complex())
+        ]
+
     def arguments(
         self, tensors: Sequence[Tensor]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -296,6 +307,21 @@ class Trial:
             return None
         other = self.with_leaves(wide)
         other._wide = True
+        return other
+
+    def from_seed(self, seed: int) -> Trial:
+        """The same call with its random numbers from another seed."""
+        other = self.with_leaves(self._leaves)
+        other.seed, other.outputs = seed, self.outputs
+        return other
+
+    def in_place_of(self, function: Callable[..., Any]) -> Trial:
+        """Another function called with the same arguments; a module's own are left."""
+        subject = dataclasses.replace(
+            self.subject, function=function, definition=None, module=None
+        )
+        other = self.with_leaves(self._leaves)
+        other.subject = subject
         return other
 
     def with_leaves(self, leaves: list[Any]) -> Trial:

@@ -1,0 +1,52 @@
+"""The gradient at another point or size: the same referee, briefly."""
+
+from __future__ import annotations
+
+import torch
+
+from backproof.battery.inquiry import Inquiry, Kind
+from backproof.battery.laws.declared_gradient import departures
+from backproof.battery.trial import BackwardRaised, Refused, Trial
+from backproof.battery.two_stages import judge_gradient
+from backproof.errors import BadInput
+
+
+def what_is_wrong(trial: Trial, seed: int) -> str:
+    """Words for a gradient that is wrong there, empty where nothing is known to be.
+
+    In float64 where the subject runs there, as it is otherwise; against the declaration
+    where there is one.
+
+    Raises:
+        BadInput: forward raises there, or nothing can be differentiated.
+        Refused: likewise.
+        BackwardRaised: backward raises there.
+    """
+    if trial.subject.declared:
+        graph = trial.record()
+        cotangent = trial.represent(torch.ones_like(graph.values))
+        found = [e for e in departures(trial, graph, cotangent) if e.holds is False]
+        return found[0].words if found else ""
+    return _by_probing(trial, seed)
+
+
+def _by_probing(trial: Trial, seed: int) -> str:
+    wide = trial.in_float64()
+    try:
+        inquiry = Inquiry(wide or trial, seed=seed)
+    except (BadInput, Refused, BackwardRaised):
+        if wide is None:
+            raise
+        inquiry = Inquiry(trial, seed=seed)
+    found = judge_gradient(inquiry, None)
+    if found.kind is not Kind.WRONG or found.precision_only:
+        return ""
+    names = found.decided_by.wrong_inputs or [i.name for i in trial.inputs]
+    words = f"the gradient of {', '.join(f'`{n}`' for n in names)} is wrong"
+    worst = found.decided_by.worst
+    if worst is None:
+        return words
+    return (
+        f"{words}\nbackward claims {worst.claim.value:.6g}\n"
+        f"forward does    {worst.truth.value:.6g} ± {worst.bar:.1g}"
+    )

@@ -1,0 +1,89 @@
+"""The same call at other sizes.
+
+Which dimensions belong together cannot be asked, so equal ones are taken to: every
+dimension of n elements, in any tensor of the arguments, moves to the same new size.
+Values are drawn between those that are there, so an interval that held them holds the
+new ones. Whatever forward refuses at a new size was no size of this op.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from backproof.battery.trial import Trial
+from backproof.probe import ANYWHERE, real_dtype
+
+_TAIL = 1025  # one element beyond a whole number of blocks of any usual size
+_MOST_ELEMENTS = 2**18  # of one tensor after it has grown
+_SQUARES = (4, 16)  # all dimensions alike: tiles are square then
+
+
+@dataclass(frozen=True)
+class Resized:
+    """A trial at another size.
+
+    Attributes:
+        words: "dimension 7 -> 1" and the like.
+        trial: to run it; one that `empty` says holds no elements is run by hand.
+        empty: whether a dimension is zero.
+    """
+
+    words: str
+    trial: Trial
+    empty: bool = False
+
+
+def sizes(trial: Trial) -> Iterator[Resized]:
+    """Empty, one, odd or even instead, one past 1,024, and all dimensions equal.
+
+    Nothing for inputs with a declared structure, which new values would not have.
+    """
+    if any(p.domain.structure != ANYWHERE.structure for p in trial.points):
+        return
+    tensors = [v for v in trial.leaves if isinstance(v, Tensor)]
+    dims = sorted({n for t in tensors for n in t.shape if n > 1})
+    for n in dims:
+        for new in (0, 1, n + 1, _TAIL):
+            if new != n:
+                yield from _resized(trial, {n: new}, f"dimension {n} -> {new}")
+    if len(dims) > 1:
+        for new in _SQUARES:
+            words = f"every dimension -> {new}"
+            yield from _resized(trial, dict.fromkeys(dims, new), words)
+
+
+def _resized(trial: Trial, new: dict[int, int], words: str) -> Iterator[Resized]:
+    leaves = []
+    for k, leaf in enumerate(trial.leaves):
+        if not isinstance(leaf, Tensor):
+            leaves.append(leaf)
+            continue
+        shape = [new.get(n, n) for n in leaf.shape]
+        if math.prod(shape) > _MOST_ELEMENTS:
+            return
+        leaves.append(_drawn(leaf, shape, trial.seed + k))
+    yield Resized(words, trial.with_leaves(leaves), 0 in new.values())
+
+
+def _drawn(tensor: Tensor, shape: Sequence[int], seed: int) -> Tensor:
+    """A tensor of `shape` with values like those of `tensor`."""
+    if list(tensor.shape) == list(shape):
+        return tensor
+    source = tensor.detach().reshape(-1)
+    count = math.prod(shape)
+    random = torch.Generator().manual_seed(seed)
+    first, second = (
+        torch.randint(source.numel(), (count,), generator=random).to(source.device)
+        for _ in range(2)
+    )
+    values = source[first]
+    if tensor.is_floating_point() or tensor.is_complex():
+        between = torch.rand(count, generator=random, dtype=torch.float64)
+        between = between.to(source.device, real_dtype(tensor.dtype))
+        values = values + (source[second] - values) * between
+    return values.reshape(list(shape)).requires_grad_(tensor.requires_grad)

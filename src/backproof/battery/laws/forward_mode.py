@@ -1,0 +1,137 @@
+"""BP103: forward mode and backward are each other's transpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.autograd.forward_ad as forward_ad
+from torch import Tensor
+
+from backproof.battery.examination import Examination
+from backproof.battery.inquiry import Kind
+from backproof.battery.inquiry.vectors import inner, overlap
+from backproof.battery.law import NotApplicable, law
+from backproof.battery.laws.second_order import finest
+from backproof.battery.trial import BackwardRaised, Trial
+from backproof.battery.trial.flat import flat
+from backproof.probe import coarsest, signed, spread, stream, typical
+from backproof.records import Evidence, broken, held
+
+_ROUNDINGS = 64.0  # of the sum of magnitudes, in eps
+_ALONE = 5  # inputs that each get a tangent alone
+
+Tangents = list[Tensor | None]
+
+
+@law("BP103")
+def forward_mode(examination: Examination) -> Iterator[Evidence]:
+    """Forward mode (`jvp`) agrees with backward: ⟨u, jvp(v)⟩ = ⟨backward(u), v⟩.
+
+    For tangents with the signs of the gradient, random ones, and each input alone.
+
+    Cost: 2 forwards in forward mode, 1 more an input (up to 5), and 2 backwards.
+    Blind to: errors that both modes share (BP101 sees those).
+    """
+    if examination.backward_raised() is not None:
+        raise NotApplicable("backward raised")
+    if not examination.trial.subject.declared and (
+        examination.gradient.kind not in (Kind.RIGHT, Kind.WRONG, Kind.STAIRCASE)
+    ):
+        raise NotApplicable("the point is no smooth one, where the modes may choose")
+    trial = finest(examination)
+    graph = trial.record()
+    cotangent = trial.represent(examination.base.cotangent)
+    try:
+        gradient = trial.pull(graph, cotangent)
+    except BackwardRaised as error:
+        raise NotApplicable("backward raised") from error
+    for n, (words, tangents) in enumerate(_tangents(trial, gradient)):
+        pushed = _push(trial, tangents)
+        if pushed is None and n == 0:
+            raise NotApplicable("forward mode gives no tangent: see context func_jvp")
+        none = torch.zeros_like(graph.values)
+        yield _compare(
+            trial,
+            cotangent,
+            gradient,
+            tangents,
+            none if pushed is None else pushed,
+            words,
+        )
+
+
+def _tangents(
+    trial: Trial, gradient: Sequence[Tensor | None]
+) -> Iterator[tuple[str, Tangents]]:
+    random = stream(trial.seed, 900)
+    drawn = []
+    for point in trial.points:
+        draw = signed(random, point.values.numel())
+        signs = torch.sign(draw)
+        drawn.append(spread(draw) * signs * typical(point.values))
+    yield (
+        "a tangent with the signs of the gradient",
+        [
+            v if g is None else torch.where(g == 0, v, v.abs() * torch.sign(g))
+            for v, g in zip(drawn, gradient, strict=True)
+        ],
+    )
+    yield "a random tangent", list(drawn)
+    if 1 < len(drawn) <= _ALONE:
+        for k, i in enumerate(trial.inputs):
+            yield (
+                f"a tangent of `{i.name}` alone",
+                [v if n == k else None for n, v in enumerate(drawn)],
+            )
+
+
+def _compare(
+    trial: Trial,
+    cotangent: Tensor,
+    gradient: Sequence[Tensor | None],
+    tangents: Tangents,
+    pushed: Tensor,
+    words: str,
+) -> Evidence:
+    forward, of_forward = inner([pushed], [cotangent]), overlap([pushed], [cotangent])
+    backward, of_backward = inner(gradient, tangents), overlap(gradient, tangents)
+    eps = coarsest(trial.dtypes).eps
+    size = max(abs(forward), abs(backward), of_forward, of_backward)
+    allowed = _ROUNDINGS * eps * size
+    gap = abs(forward - backward)
+    numbers = {"forward": forward, "backward": backward, "allowed": allowed}
+    if gap <= allowed:
+        return held(f"for {words} forward mode and backward agree", numbers)
+    return broken(
+        f"forward mode does not agree with backward\nfor {words}\n"
+        f"forward mode gives ⟨u, jvp(v)⟩      = {forward:.6g}\n"
+        f"backward gives     ⟨backward(u), v⟩ = {backward:.6g}, "
+        f"{gap / max(size, 1e-300):.2g} away; rounding explains {_ROUNDINGS * eps:.1g}",
+        numbers,
+    )
+
+
+def _push(trial: Trial, tangents: Tangents) -> Tensor | None:
+    """The outputs' tangents, float64 (num_outputs,); None where there are none at all.
+
+    Raises:
+        NotApplicable: forward mode is refused.
+    """
+    values = [i.at(i.point.values.clone()) for i in trial.inputs]
+    try:
+        with forward_ad.dual_level():
+            duals = [
+                x if v is None else forward_ad.make_dual(x, i.at(v))  # type: ignore[no-untyped-call]
+                for i, x, v in zip(trial.inputs, values, tangents, strict=True)
+            ]
+            pushed = [forward_ad.unpack_dual(y).tangent for y in trial.call(duals)]
+            found = [
+                torch.zeros(o.shape, dtype=o.dtype) if t is None else t.detach()
+                for o, t in zip(trial.outputs, pushed, strict=True)
+            ]
+            missing = all(t is None for t in pushed)
+    except Exception as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise NotApplicable(f"forward mode is refused: {first}") from error
+    return None if missing else flat(found)

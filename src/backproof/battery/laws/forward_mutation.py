@@ -1,0 +1,100 @@
+"""BP201: what forward was handed is as it was, or autograd knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from backproof.battery.examination import Examination
+from backproof.battery.law import law
+from backproof.battery.trial.copies import untouched
+from backproof.battery.trial.written import written_without_graph
+from backproof.records import Evidence, broken, held
+
+
+@law("BP201")
+def forward_mutation(examination: Examination) -> Iterator[Evidence]:
+    """Forward leaves its inputs unchanged, or marks them dirty.
+
+    Cost: 1 forward.
+    Blind to: tensors inside the subject that only native code writes to.
+    """
+    trial = examination.trial
+    graph = None
+
+    def record() -> None:
+        nonlocal graph
+        graph = trial.record()
+
+    inside = written_without_graph(record)
+    assert graph is not None
+    changed = False
+    for name, given, handed in zip(
+        trial.names, trial.leaves, graph.handed, strict=True
+    ):
+        if same(given, handed):
+            continue
+        changed = True
+        yield _judged(name, handed, [v for _, v in graph.found])
+    for operation, tensor in inside:
+        if all(tensor is not handed for handed in graph.handed):
+            changed = True
+            yield broken(
+                "forward changes a tensor in place that autograd tracks, and does not "
+                "say so\n"
+                f"`{operation}` writes to a tensor of shape {tuple(tensor.shape)} with "
+                f"grad_fn {_node(tensor)}, inside the subject\n"
+                "whoever else uses that tensor gets other numbers than their own "
+                "backward assumes",
+                {"operation": operation},
+            )
+    if not changed:
+        yield held("forward leaves every argument as it was")
+
+
+def _judged(name: str, handed: Any, returned: list[Any]) -> Evidence:
+    """An argument that forward has changed."""
+    if not isinstance(handed, Tensor):
+        return broken(
+            f"forward changes `{name}`, a {type(handed).__name__}\n"
+            "a caller who uses it again gets other numbers"
+        )
+    if any(handed is value for value in returned):
+        return held(f"forward works in place on `{name}` and returns it")
+    if handed.requires_grad and handed.grad_fn is not None and not _is_copy(handed):
+        return held(f"forward changes `{name}` in place, and autograd records it")
+    if not handed.requires_grad and handed._version > 0:
+        return held(
+            f"forward changes `{name}`, which needs no gradient, in torch's sight"
+        )
+    return broken(
+        f"forward changes its input `{name}`, and autograd is not told\n"
+        "the caller's tensor has other values afterwards, and so has every backward "
+        "that saved it",
+        {"input": name},
+    )
+
+
+def _is_copy(handed: Tensor) -> bool:
+    """Whether its node is the copy that a trial hands to ops that work in place."""
+    return "CloneBackward" in _node(handed)
+
+
+def _node(tensor: Tensor) -> str:
+    return type(tensor.grad_fn).__name__ if tensor.grad_fn else "none: it is a leaf"
+
+
+def same(given: Any, handed: Any) -> bool:
+    """Whether an argument still holds what it was given with, bit for bit."""
+    if isinstance(given, torch.Generator) or type(given) is not type(handed):
+        return True  # a generator is there to be moved
+    if isinstance(given, np.ndarray):
+        return bool(np.array_equal(given, handed, equal_nan=given.dtype.kind in "fc"))
+    if not isinstance(given, Tensor) or given.layout is not torch.strided:
+        return True
+    a, b = untouched(given), handed.detach()
+    return bool(((a == b) | ((a != a) & (b != b))).all())  # NaN equals itself

@@ -1,0 +1,73 @@
+"""BP601: the same call gives the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torch import Tensor
+
+from backproof.battery.agreement import Difference
+from backproof.battery.examination import Examination
+from backproof.battery.law import NotApplicable, law
+from backproof.battery.trial import BackwardRaised
+from backproof.records import Evidence, broken, held
+
+_REPEATS = 2
+_OTHER = 1  # added to the seed
+
+
+@law("BP601")
+def repeats(examination: Examination) -> Iterator[Evidence]:
+    """Forward and backward repeat exactly, or within the noise that is declared.
+
+    A forward that draws no random numbers must not have a backward that does. On a GPU
+    differences of a rounding are what atomic additions make, and are let pass.
+
+    Cost: 2 forwards and 3 backwards.
+    Blind to: rare races, and orders of execution that this machine does not produce.
+    """
+    if examination.backward_raised() is not None:
+        raise NotApplicable("backward raised")
+    trial, base = examination.trial, examination.base
+    for _ in range(_REPEATS):
+        graph = trial.record()
+        values = examination.yardstick.values(graph.values, base.graph.values)
+        yield _judged(examination, values, "forward")
+        found = trial.pull(graph, base.cotangent)
+        yield _judged(examination, _gap(examination, found), "backward")
+    if examination.is_random:
+        return
+    try:
+        found = trial.pull(graph, base.cotangent, seed=trial.seed + _OTHER)
+    except BackwardRaised:
+        return
+    difference = _gap(examination, found)
+    if difference.share > trial.subject.noise:
+        yield broken(
+            "backward is random, and forward is not\n"
+            "from another random state "
+            f"`{difference.name}` gets {difference.words}\n"
+            f"that is {difference.share:.1g} of the element",
+            difference.numbers,
+        )
+
+
+def _gap(examination: Examination, got: Sequence[Tensor | None]) -> Difference:
+    return examination.yardstick.gradients(got, examination.base.gradient)
+
+
+def _judged(examination: Examination, found: Difference, what: str) -> Evidence:
+    trial = examination.trial
+    allowed = trial.subject.noise
+    if any(i.original.device.type != "cpu" for i in trial.inputs):
+        allowed = max(allowed, found.allowed)
+    if found.share <= allowed:
+        return held(f"{what} repeats", found.numbers if found.name else {})
+    return broken(
+        f"{what} does not repeat: two calls with the same inputs and random state "
+        "differ\n"
+        f"`{found.name}` gets {found.words}\n"
+        f"that is {found.share:.1g} of the element, and the declared noise is "
+        f"{trial.subject.noise:g}",
+        found.numbers,
+    )

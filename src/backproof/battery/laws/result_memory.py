@@ -1,0 +1,107 @@
+"""BP204: what a call returned stays what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from backproof.battery.examination import Examination
+from backproof.battery.law import NotApplicable, law
+from backproof.battery.trial import Graph, Refused
+from backproof.battery.trial.copies import twin
+from backproof.battery.trial.elsewhere import elsewhere
+from backproof.records import Evidence, broken, held
+
+
+@law("BP204")
+def result_memory(examination: Examination) -> Iterator[Evidence]:
+    """No result lives in memory that the next call, or an unaware input, shares.
+
+    Cost: 3 forwards and 3 backwards.
+    Blind to: buffers that only a call of another shape overwrites.
+    """
+    if examination.backward_raised() is not None:
+        raise NotApplicable("backward raised")
+    trial, base = examination.trial, examination.base
+    cotangents = trial.split(base.cotangent)
+    graph = trial.record()
+    gradients = trial.pull_tensors(graph, cotangents)
+    names = [
+        *(f"`{o.name}`" for o in trial.outputs),
+        *(f"the gradient of `{i.name}`" for i in trial.inputs),
+    ]
+    kept = [*graph.tensors, *gradients]
+    before = [None if t is None else twin(t) for t in kept]
+    try:
+        other = trial.record(elsewhere(trial))
+        trial.pull_tensors(other, [2 * u for u in cotangents])
+    except Refused:
+        other = trial.record()
+        trial.pull_tensors(other, [2 * u for u in cotangents])
+    overwritten = _changed(names, kept, before)
+    for name in overwritten:
+        yield broken(
+            f"the next call overwrites {name}\n"
+            "it lives in a buffer that calls share; whoever kept it now holds the other "
+            "call's numbers",
+            {"result": name},
+        )
+    if not overwritten:
+        yield held("results are as they were after another call")
+    yield from _aliases(trial.record(), trial.names)
+
+
+def _changed(
+    names: Sequence[str], kept: Sequence[Tensor | None], before: Sequence[Tensor | None]
+) -> list[str]:
+    found = []
+    for name, now, then in zip(names, kept, before, strict=True):
+        if now is None or then is None:
+            continue
+        equal = (now == then) | ((now != now) & (then != then))
+        if not bool(equal.all()):
+            found.append(name)
+    return found
+
+
+def _aliases(graph: Graph, names: Sequence[str]) -> Iterator[Evidence]:
+    """An output in an input's memory is a view of it, or shares its version counter."""
+    for name, output in graph.found:
+        if not isinstance(output, Tensor) or output.layout is not torch.strided:
+            continue
+        for label, handed in zip(names, graph.handed, strict=True):
+            if not isinstance(handed, Tensor) or not _share(output, handed):
+                continue
+            if _autograd_knows(output, handed):
+                yield held(f"`{name}` shares memory with `{label}`, and torch knows")
+            else:
+                yield broken(
+                    f"`{name}` lives in the memory of `{label}`, and autograd does not "
+                    "know\n"
+                    "an in-place change of the one changes the other without a trace: "
+                    "no version counter moves, so no backward can object",
+                    {"output": name, "input": label},
+                )
+
+
+def _share(a: Tensor, b: Tensor) -> bool:
+    if a is b or b.layout is not torch.strided or not a.numel() or not b.numel():
+        return False
+    mine, theirs = a.untyped_storage(), b.untyped_storage()
+    begin = max(mine.data_ptr(), theirs.data_ptr())
+    end = min(mine.data_ptr() + mine.nbytes(), theirs.data_ptr() + theirs.nbytes())
+    return begin < end and a.device == b.device
+
+
+def _autograd_knows(output: Tensor, handed: Tensor) -> bool:
+    """Whether an in-place change of the output moves the input's version counter."""
+    before, kept = handed._version, twin(handed)
+    with torch.no_grad():
+        try:
+            output.add_(1)
+        except RuntimeError:
+            return True  # torch itself forbids the change
+    moved = not torch.equal(kept.nan_to_num(), handed.detach().nan_to_num())
+    return not moved or handed._version != before

@@ -1,0 +1,120 @@
+"""BP702: what backward keeps and computes, in bytes and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from backproof import tree
+from backproof.battery.cases import subsets
+from backproof.battery.examination import Examination
+from backproof.battery.law import NotApplicable, law
+from backproof.battery.trial import BackwardRaised, Refused, Trial
+from backproof.battery.trial.composed import composed
+from backproof.battery.trial.custom_nodes import custom_nodes
+from backproof.battery.trial.raw_backward import raw_backward
+from backproof.errors import BadInput
+from backproof.records import Evidence, held
+
+_MORE = 1.05  # times what the composed form holds
+_LARGE = 2**14  # bytes: less is not worth a note
+
+
+@law("BP702")
+def saved_bytes(examination: Examination) -> Iterator[Evidence]:
+    """Backward saves and computes no more than its gradients need (a note).
+
+    The composed form is forward itself under autograd, where forward is torch code.
+
+    Cost: 2 forwards, and 1 forward and 1 backward for each input alone.
+    Blind to: buffers that native code keeps; time.
+    """
+    if examination.backward_raised() is not None:
+        raise NotApplicable("backward raised")
+    trial = examination.trial
+    if trial.subject.definition is None:
+        raise NotApplicable("no Function is known behind the subject")
+    mine = _held(trial)
+    plain = composed(trial)
+    other = None if plain is None else _held(plain)
+    keeps = f"it keeps {_size(mine)} for backward"
+    if other is not None:
+        keeps += f", plain autograd keeps {_size(other)}"
+    noted = list(_needless(trial))
+    if other is not None and mine > max(_MORE * other, other + _LARGE):
+        noted.insert(0, held(keeps, {"bytes": mine, "composed_bytes": other}))
+    if not noted:
+        raise NotApplicable(f"{keeps}, and computes no gradient in vain")
+    yield from noted
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def _held(trial: Trial) -> int:
+    """Bytes of the storages that a graph keeps for backward, each counted once."""
+    storages: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        _count(storages, tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        graph = trial.record()
+    for node in custom_nodes(graph):
+        for _, value in tree.leaves(dict(getattr(node, "__dict__", {})), "ctx"):
+            if isinstance(value, Tensor):
+                _count(storages, value)
+    return sum(storages.values())
+
+
+def _count(storages: dict[int, int], tensor: Tensor) -> None:
+    if tensor.layout is torch.strided and tensor.numel():
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage.nbytes()
+
+
+def _needless(trial: Trial) -> Iterator[Evidence]:
+    """Gradients that backward computes for inputs that need none."""
+    told: set[str] = set()
+    for variant in subsets(trial):
+        if len(variant.trial.inputs) != 1:
+            continue
+        for name in _computed(variant.trial):
+            if name not in told:
+                told.add(name)
+                yield held(
+                    f"backward computes the gradient of `{name}` also when only "
+                    f"{variant.label} needs one\n"
+                    "ask `ctx.needs_input_grad` before the work",
+                    {"input": name},
+                )
+
+
+def _computed(trial: Trial) -> list[str]:
+    try:
+        graph = trial.record()
+        cotangent = torch.ones_like(graph.values)
+        raw = raw_backward(trial, graph, cotangent)
+    except (BadInput, Refused, BackwardRaised):
+        return []
+    if raw is None:
+        return []
+    needed = {i.name for i in trial.inputs}
+    names = trial.subject.parameter_names()
+    found: list[str] = []
+    arguments: list[Any] = list(trial.case.arguments)
+    for k, (argument, value) in enumerate(zip(arguments, raw.values, strict=False)):
+        name = names[k] if k < len(names) else f"argument {k}"
+        if isinstance(argument, Tensor) and isinstance(value, Tensor):
+            in_vain = argument.requires_grad and name not in needed
+            if in_vain and value.numel() * value.element_size() >= _LARGE:
+                found.append(name)
+    return found

@@ -1,0 +1,133 @@
+"""BP102: the derivative of backward is what a second backward gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backproof.battery.examination import Examination
+from backproof.battery.inquiry import Inquiry, Kind
+from backproof.battery.law import NotApplicable, law, raised
+from backproof.battery.trial import BackwardRaised, Graph, Refused, Trial
+from backproof.battery.trial.custom_nodes import every_node
+from backproof.battery.trial.pullback import pullback
+from backproof.battery.two_stages import Gradient, judge_gradient
+from backproof.errors import BadInput
+from backproof.records import Evidence, broken, held, undecided
+
+
+@law("BP102")
+def second_order(examination: Examination) -> Iterator[Evidence]:
+    """A second backward is the derivative of backward; no term is lost silently.
+
+    Backward is a function of inputs and cotangents like any other, so the same referee
+    judges its derivative: in float64 where the subject runs there. A backward that
+    refuses to be differentiated has not broken the law.
+
+    Cost: about 15 forwards with a backward each, and 4 second backwards.
+    Blind to: third and higher derivatives.
+    """
+    if examination.backward_raised() is not None:
+        raise NotApplicable("backward raised")
+    trial = finest(examination)
+    cotangent = trial.represent(examination.base.cotangent)
+    second = pullback(trial, trial.record(), cotangent)
+    try:
+        if _refused_at_first_use(second.record()):
+            raise NotApplicable("backward is marked `once_differentiable`")
+    except BadInput as error:
+        moving = any(g is not None and bool(g.any()) for g in examination.base.gradient)
+        if not moving or "has no grad_fn" not in str(error):
+            raise NotApplicable(
+                f"a second backward is refused: {_reason(error)}"
+            ) from error
+        yield _lost([i.name for i in trial.inputs])
+        return
+    yield from _cut(examination, second)
+    try:
+        inquiry = Inquiry(second, seed=examination.seed)
+        found = judge_gradient(inquiry, None)
+    except BackwardRaised as error:
+        raise NotApplicable(
+            f"the second backward is refused: {raised(error)}"
+        ) from error
+    except (BadInput, Refused) as error:
+        raise NotApplicable(f"it cannot be probed: {_reason(error)}") from error
+    if found.kind is Kind.WRONG:
+        yield _wrong(second, found)
+    elif found.kind is Kind.RIGHT:
+        yield held("the second backward is the derivative of backward")
+    else:
+        yield undecided(
+            f"the second derivative is not decided: {found.decided_by.words}"
+        )
+
+
+def finest(examination: Examination) -> Trial:
+    """The subject in float64 where it runs there, as it is otherwise."""
+    if not examination.trial.subject.declared:
+        _ = examination.gradient
+    wide = examination.wide_trial or examination.trial.in_float64()
+    if wide is None:
+        return examination.trial
+    try:
+        graph = wide.record()
+        wide.pull(graph, wide.represent(examination.base.cotangent))
+    except (BadInput, Refused, BackwardRaised):
+        return examination.trial
+    same = [o.name for o in wide.outputs] == [o.name for o in examination.trial.outputs]
+    return wide if same else examination.trial
+
+
+def _refused_at_first_use(graph: Graph) -> bool:
+    """Whether a gradient carries the node by which `once_differentiable` refuses.
+
+    That node hangs off copies of the inputs, so a second gradient for the inputs
+    themselves never meets it, and reads as zero.
+    """
+    return any(type(node).__name__ == "Error" for node in every_node(graph))
+
+
+def _cut(examination: Examination, second: Trial) -> Iterator[Evidence]:
+    """Gradients that are not zero and have no graph, beside others that have one."""
+    lost = []
+    for name in second.unrecorded:
+        k = int(name.partition("[")[2].partition("]")[0] or 0)
+        gradient = examination.base.gradient[k]
+        if gradient is not None and bool(gradient.any()):
+            lost.append(examination.trial.inputs[k].name)
+    if lost:
+        yield _lost(lost)
+
+
+def _lost(names: list[str]) -> Evidence:
+    told = ", ".join(f"`{n}`" for n in names)
+    return broken(
+        f"the gradient of {told} is cut from the graph\n"
+        "it depends on the cotangent, and a second backward counts it as a constant "
+        "without a word: beside another path the loss of its terms is silent\n"
+        "if backward cannot be differentiated, mark it `@once_differentiable`",
+        {"inputs": names},
+    )
+
+
+def _wrong(second: Trial, found: Gradient) -> Evidence:
+    worst = found.decided_by.worst
+    names = found.decided_by.wrong_inputs or tuple(i.name for i in second.inputs)
+    told = ", ".join(n if " " in n else f"`{n}`" for n in names)
+    if worst is None:
+        return broken(f"the second derivative by {told} is wrong")
+    return broken(
+        f"the second derivative is wrong for {told}\n"
+        f"the second backward claims {worst.claim.value:.6g}\n"
+        f"backward itself changes by {worst.truth.value:.6g} ± {worst.bar:.1g}",
+        {
+            "claim": worst.claim.value,
+            "truth": worst.truth.value,
+            "bar": worst.bar,
+            "inputs": list(names),
+        },
+    )
+
+
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0]

@@ -1,0 +1,81 @@
+"""BP205: each call keeps its own state until its backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backproof.battery.examination import Examination
+from backproof.battery.law import NotApplicable, law, raised
+from backproof.battery.trial import BackwardRaised, Refused
+from backproof.battery.trial.elsewhere import elsewhere
+from backproof.battery.trial.settings import moved_settings
+from backproof.records import Evidence, broken, held
+
+
+@law("BP205")
+def shared_state(examination: Examination) -> Iterator[Evidence]:
+    """Calls do not share state: two forwards before two backwards, in either order.
+
+    Settings in dictionaries and changing globals that backward reads are such state too:
+    they are moved between forward and backward.
+
+    Cost: 5 forwards and 5 backwards; 1 and 1 for each number that backward looks up.
+    Blind to: state that only calls of another shape share.
+    """
+    if examination.backward_raised() is not None:
+        raise NotApplicable("backward raised")
+    trial, base = examination.trial, examination.base
+    moved = elsewhere(trial)
+    try:
+        alone = trial.record(moved)
+        of_other = trial.pull(alone, base.cotangent)
+    except Refused as error:
+        raise NotApplicable("forward refuses a second call nearby") from error
+    for order in ("the first", "the second"):
+        graphs = [trial.record(), trial.record(moved)]
+        expected = [base.gradient, of_other]
+        turns = (0, 1) if order == "the first" else (1, 0)
+        for turn in turns:
+            try:
+                got = trial.pull(graphs[turn], base.cotangent)
+            except BackwardRaised as error:
+                yield broken(
+                    "backward raises when two forwards come before two backwards\n"
+                    f"{raised(error)}",
+                    {"order": order},
+                )
+                return
+            found = examination.yardstick.gradients(got, expected[turn])
+            if found.is_real:
+                which = ("first", "second")[turn]
+                yield broken(
+                    "calls share state: with two forwards before two backwards a "
+                    "gradient is that of the other call\n"
+                    f"backward of {order} call comes first; in that of the {which} "
+                    f"`{found.name}` gets {found.words}",
+                    {"order": order, **found.numbers},
+                )
+                return
+    yield held("two pending calls do not disturb each other")
+    yield from _settings(examination)
+
+
+def _settings(examination: Examination) -> Iterator[Evidence]:
+    """A number that backward looks up when it runs is not the one that forward saw."""
+    trial, base = examination.trial, examination.base
+    for name, change in moved_settings(base.graph):
+        graph = trial.record()
+        try:
+            with change():
+                got = trial.pull(graph, base.cotangent)
+        except BackwardRaised:
+            continue
+        found = examination.yardstick.gradients(got, base.gradient)
+        if found.is_real:
+            yield broken(
+                f"backward looks up `{name}` when it runs\n"
+                "a change between forward and backward gives the gradient of another "
+                "function, and compiled code keeps the number that it was traced with\n"
+                f"with another number there `{found.name}` gets {found.words}",
+                {"setting": name, **found.numbers},
+            )

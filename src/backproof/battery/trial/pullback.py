@@ -1,0 +1,61 @@
+"""Backward as a function of its own: of the inputs and the cotangents.
+
+What a second backward is the derivative of. It runs as a subject like any other, so the
+same referee judges it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from backproof.battery.trial.trial import Graph, Trial
+from backproof.probe import ANYWHERE
+from backproof.subject import Case, Subject
+
+
+def pullback(trial: Trial, graph: Graph, cotangent: Tensor) -> Trial:
+    """A trial of (inputs, cotangents) -> gradients, at the case and this cotangent.
+
+    Args:
+        trial: whose backward it is.
+        graph: a record of it, for the outputs' forms.
+        cotangent: where the cotangents are, float64 (num_outputs,).
+    """
+    count = len(trial.inputs)
+
+    def gradients(*tensors: Tensor) -> tuple[Tensor | None, ...]:
+        with torch.enable_grad():
+            given = [t if t.requires_grad else t.requires_grad_() for t in tensors]
+            outputs = trial.call(given[:count])
+            return torch.autograd.grad(
+                outputs,
+                given[:count],
+                given[count:],
+                create_graph=True,
+                allow_unused=True,
+            )
+
+    names = [i.name for i in trial.inputs]
+    names += [f"the cotangent of {o.name}" for o in trial.outputs]
+    domains = {
+        i.name: i.point.domain for i in trial.inputs if i.point.domain != ANYWHERE
+    }
+    arguments: list[Any] = [i.original.clone().requires_grad_() for i in trial.inputs]
+    arguments += [u.requires_grad_() for u in trial.split(cotangent)]
+    subject = Subject(function=gradients, name=trial.subject.name)
+    case = Case(tuple(arguments), label=trial.case.label)
+    other = Trial(subject, case, seed=trial.seed, names=names)
+    other.inputs = [
+        dataclasses.replace(
+            i,
+            point=dataclasses.replace(
+                i.point, domain=domains.get(i.name, i.point.domain)
+            ),
+        )
+        for i in other.inputs
+    ]
+    return other
