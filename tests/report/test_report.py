@@ -52,9 +52,8 @@ FINDINGS = st.builds(
     st.none() | st.builds(Location, WORDS, LINES, LINES),
     WORDS,
 )
-CONTEXTS = st.fixed_dictionaries(
-    {"status": st.sampled_from(["right", "refuses", "torch"]), "words": WORDS}
-)
+STATUSES = ("right", "refuses", "wrong", "torch", "not_applicable", "skipped")
+CONTEXTS = st.fixed_dictionaries({"status": st.sampled_from(STATUSES), "words": WORDS})
 JUDGEMENTS = st.builds(
     Judgement,
     WORDS,

@@ -2,7 +2,16 @@ import re
 
 import pytest
 
-from backproof.records import Evidence, Judgement, Outcome, Status, Verdict
+from backproof.records import (
+    Evidence,
+    Finding,
+    Judgement,
+    Outcome,
+    Severity,
+    Status,
+    Verdict,
+    left_out,
+)
 from backproof.report.layout import wrapped
 from backproof.report.resting import share
 from backproof.report.terminal import text
@@ -49,7 +58,7 @@ could not run: bad.py
 
 skipped: examples/readme.py: it gives no inputs
 
-A pass is blind to: ...
+Forward itself was not judged: no reference was given. A pass is blind to: ...
 
 1 pass, 1 INCONCLUSIVE, 1 WRONG, 1 could not run, 1 skipped"""
     )
@@ -109,6 +118,102 @@ def test_a_declared_gradient_is_said_to_be_one(of):
                    (Evidence(True, "as declared"),))  # fmt: skip
     shown = text(of(Judgement("Round", "r.py", 1, Verdict.PASS, outcomes=(held,))))
     assert "backward is the gradient that was declared" in shown
+
+
+def test_what_a_reference_says_of_forward(of):
+    held = Outcome("BP111", "As its reference.", "inputs", Status.HELD,
+                   (Evidence(True, "as its reference"),))  # fmt: skip
+    judged = Judgement("Norm", "n.py", 1, Verdict.PASS, outcomes=(held,))
+    bare = Judgement("Gate", "n.py", 9, Verdict.PASS)
+    assert "forward agrees with the reference" in text(of(judged))
+    assert "not judged" not in text(of(judged))
+    assert "Forward itself was not judged" in text(of(bare))
+    assert "Forward of Gate itself was not judged" in text(of(judged, bare))
+
+
+def skipped_by_budget(code):
+    words = "left out: the budget of 40 calls was spent after 41 calls"
+    evidence = (left_out(words, "40 calls"),)
+    return Outcome(code, "A law.", "inputs", Status.INCONCLUSIVE, evidence)
+
+
+def test_laws_left_out_by_a_budget_are_one_line(of):
+    held = Outcome("BP101", "Right.", "inputs", Status.HELD, (Evidence(True, "right"),))
+    outcomes = (held, skipped_by_budget("BP503"), skipped_by_budget("BP504"))
+    shown = text(of(Judgement("F", "f.py", 1, Verdict.PASS, outcomes=outcomes)))
+    flat = " ".join(shown.split())
+    assert "the budget of 40 calls was spent after 41 calls: BP503, BP504" in flat
+    assert "undecided" not in shown
+
+
+def test_a_budget_that_leaves_out_the_gradient_says_so(of):
+    outcomes = (skipped_by_budget("BP101"), skipped_by_budget("BP504"))
+    subject = Judgement("F", "f.py", 1, Verdict.INCONCLUSIVE, outcomes=outcomes)
+    assert "after 41 calls: BP101, BP504" in " ".join(text(of(subject)).split())
+
+
+def cell(status, words=""):
+    return {"status": status, "words": words}
+
+
+CONTEXTS = {
+    "eager": cell("right"),
+    "func_grad": cell("refuses", "RuntimeError: no setup_context\nadd setup_context"),
+    "vmap": cell("refuses", "RuntimeError: no setup_context\nadd setup_context"),
+    "jacfwd": cell("torch", "gradient of `x` is 0\nand so\nknown-right ops fail too"),
+    "export": cell("wrong", "gradient of `x` is 2 times eager's"),
+    "vmap_in_dim": cell("not_applicable", "it takes no batch"),
+    "compile_inductor": cell("skipped", "there is no C++ compiler"),
+}
+
+
+class TestContexts:
+    def table(self, shown):
+        return shown.partition("contexts of F")[2].partition("\n\n")[0]
+
+    def test_only_what_is_not_right_is_shown(self, of):
+        subject = Judgement("F", "f.py", 1, Verdict.WRONG, contexts=CONTEXTS)
+        assert (
+            self.table(text(of(subject)))
+            == """\
+: 1 right, 1 WRONG, 2 refuse, 1 torch's own fault, 1 not
+  applicable, 1 skipped
+  WRONG    export
+             gradient of `x` is 2 times eager's
+  refuses  func_grad, vmap
+             RuntimeError: no setup_context
+             add setup_context
+  torch    jacfwd
+             gradient of `x` is 0
+             known-right ops fail too
+  n/a      vmap_in_dim
+             it takes no batch
+  skipped  compile_inductor
+             there is no C++ compiler"""
+        )
+
+    def test_the_whole_table_on_request(self, of):
+        subject = Judgement("F", "f.py", 1, Verdict.WRONG, contexts=CONTEXTS)
+        lines = self.table(text(of(subject), verbose=True)).splitlines()
+        named = [line.split()[1] for line in lines if line[2:3].strip()][2:]
+        assert named == list(CONTEXTS)
+        assert "             and so" in lines
+
+    def test_all_right_is_one_line(self, of):
+        contexts = {"eager": cell("right"), "vmap": cell("right")}
+        subject = Judgement("F", "f.py", 1, Verdict.PASS, contexts=contexts)
+        assert "contexts of F: 2 right\n" in text(of(subject))
+
+    def test_without_contexts_there_is_no_table(self, of, right):
+        assert "contexts" not in text(of(right))
+
+    def test_a_context_that_ran_on_one_case_names_no_case(self, of):
+        wrong = Outcome("BP302", "Same.", "a", Status.BROKEN, (Evidence(False, "off"),))
+        fine = Outcome("BP101", "Right.", "b", Status.HELD, (Evidence(True, "right"),))
+        finding = Finding("BP302", Severity.ERROR, "off", "")
+        subject = Judgement("F", "f.py", 1, Verdict.WRONG, outcomes=(wrong, fine),
+                            findings=(finding,))  # fmt: skip
+        assert "alone" not in text(of(subject))
 
 
 def test_nothing_checked(of):

@@ -5,6 +5,7 @@ A law is asked as a whole, so the last one may take a budget somewhat beyond its
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Sequence
@@ -55,6 +56,8 @@ class Budget:
         Raises:
             BadInput: it is none of these, or nothing at all.
         """
+        if isinstance(given, (int, float)) and 0 < given < math.inf:
+            return cls(seconds=float(given))
         found = _FORM.fullmatch(str(given))
         number, unit = (float(found[1]), found[2].lower()) if found else (0.0, "")
         if number > 0 and unit in _SECONDS:

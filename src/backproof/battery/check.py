@@ -11,6 +11,7 @@ from backproof.battery.budget import Budget
 from backproof.battery.hearing import Hearing, OnPhase
 from backproof.battery.law import Law
 from backproof.battery.laws import LAWS
+from backproof.battery.table import selected
 from backproof.battery.trial.random_state import preserved
 from backproof.errors import BadInput
 from backproof.probe.domain import Domain
@@ -124,10 +125,12 @@ def judge(
         raise BadInput(f"{subject.name}: there are no inputs to check it on")
     if seed < 0:
         raise BadInput(f"seed must not be negative, and is {seed}")
-    asked = _asked(laws)
+    asked, chosen = _asked(laws), selected(contexts, subject)
     hearing = Hearing(subject, cases, seed=seed, budget=budget, on_phase=on_phase)
     with preserved(), torch.inference_mode(mode=False):
         hearing.ask(asked, lambda: on_known(hearing.judgement()))
+        if chosen:
+            hearing.survey(chosen)
     return hearing.judgement()
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from backproof.battery import table
 from backproof.battery.budget import Budget, Spending, by_yield
 from backproof.battery.examination import Examination
 from backproof.battery.findings import findings_of
@@ -15,6 +17,10 @@ from backproof.battery.verdict import DECLARED, GRADIENT, fold_verdict
 from backproof.codes import page
 from backproof.records import Judgement, Outcome, Status, broken, left_out, undecided
 from backproof.subject import Case, Subject
+
+if TYPE_CHECKING:
+    from backproof.battery.survey.context import Context
+    from backproof.battery.survey.survey import Cell
 
 OnPhase = Callable[[str, str], None]
 """Told what is about to run, such as "forward", and the code that it runs for."""
@@ -53,6 +59,7 @@ class Hearing:
         self._sittings: dict[int, _Sitting] = {}
         self._resolution: dict[str, float] = {}
         self._calls: dict[str, int] = {}
+        self._cells: list[Cell] = []
 
     def ask(self, laws: Sequence[Law], on_outcome: Callable[[], None]) -> None:
         """Ask `laws` on every case, telling `on_outcome` after each.
@@ -68,6 +75,27 @@ class Hearing:
         for k in list(self._sittings):
             self._close(k)
 
+    def survey(self, contexts: Sequence[Context]) -> None:
+        """Run the first case in `contexts`, where it can run at all."""
+        case = self._cases[0]
+        if self.crashed:
+            reason = "not tried: backward raises or ends the program in eager mode"
+            self._cells = table.not_run(contexts, reason)
+            return
+        trial = Trial(self._subject, case, seed=self._seed, on_phase=self._enter)
+        for part in self._parts(contexts):
+            if self._spending.over(self._num_calls()):
+                reason = f"left out: the budget of {self._spending.budget} was spent"
+                self._cells += table.not_run(part, reason)
+                continue
+            try:
+                self._cells += table.cells_of(trial, part, self._entering(part))
+            except SystemExit as error:
+                self._ended(self._code, page(self._code).title, case.label, error)
+                self._cells += table.not_run(part, f"{self._phase} ends the program")
+                break
+        self.outcomes += table.outcomes_of(self._cells, case.label)
+
     def judgement(self) -> Judgement:
         """What is known by now."""
         where = self._subject.where
@@ -78,6 +106,7 @@ class Hearing:
             verdict=fold_verdict(self.outcomes),
             resolution=dict(self._resolution),
             calls=dict(self._calls),
+            contexts=table.as_table(self._cells),
             outcomes=tuple(self.outcomes),
             findings=tuple(findings_of(self._subject, self.outcomes)),
         )
@@ -107,7 +136,9 @@ class Hearing:
             try:
                 sitting.examination.backward_raised()
             except SystemExit as error:
-                self._ended(sitting, GRADIENT, page(GRADIENT).title, error)
+                label = self._cases[k].label
+                self._ended(GRADIENT, page(GRADIENT).title, label, error)
+                sitting.over = True
         return self._sittings[k]
 
     def _hear(self, sitting: _Sitting, law: Law) -> None:
@@ -118,7 +149,9 @@ class Hearing:
         try:
             outcome = law(sitting.examination)
         except SystemExit as error:
-            self._ended(sitting, law.code, law.text, error)
+            label = sitting.examination.trial.case.label
+            self._ended(law.code, law.text, label, error)
+            sitting.over = True
             return
         self.outcomes.append(outcome)
         # Without a gradient there is nothing to measure behind the laws of its form.
@@ -126,17 +159,13 @@ class Hearing:
         if outcome.status is Status.CRASHED or last:
             sitting.over = self.crashed = True
 
-    def _ended(
-        self, sitting: _Sitting, code: str, text: str, error: SystemExit
-    ) -> None:
+    def _ended(self, code: str, text: str, label: str, error: SystemExit) -> None:
         words = (
             f"{self._phase} calls sys.exit({error.code!r})\nit ends the whole program"
         )
-        label = sitting.examination.trial.case.label
-        self.outcomes.append(
-            Outcome(code, text, label, Status.CRASHED, (broken(words),))
-        )
-        sitting.over = self.crashed = True
+        outcome = Outcome(code, text, label, Status.CRASHED, (broken(words),))
+        self.outcomes.append(outcome)
+        self.crashed = True
 
     def _left_out(self, sitting: _Sitting, law: Law) -> Outcome:
         label = sitting.examination.trial.case.label
@@ -162,6 +191,22 @@ class Hearing:
     def _enter(self, phase: str) -> None:
         self._phase = phase
         self._on_phase(phase, self._code)
+
+    def _parts(self, contexts: Sequence[Context]) -> list[Sequence[Context]]:
+        """What is run before the budget is looked at again."""
+        if self._spending.budget is None:
+            return [contexts]
+        return [[one] for one in contexts]
+
+    def _entering(self, contexts: Sequence[Context]) -> Callable[[str], None]:
+        codes = {f"context {one.name}": one.code for one in contexts}
+        self._code = contexts[0].code
+
+        def enter(phase: str) -> None:
+            self._code = codes.get(phase, self._code)
+            self._enter(phase)
+
+        return enter
 
     def _num_calls(self) -> int:
         now = [s.examination.num_calls for s in self._sittings.values()]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from backproof.records import Judgement, Status
 
 _LISTED = 4  # inputs named one by one; a module has dozens of parameters
+_REFERENCE = "BP111"
 _FLOAT64 = "_float64"  # calls of the float64 stage are counted under this suffix
 
 
@@ -23,6 +24,25 @@ def rests_on(subject: Judgement) -> Iterator[str]:
         laws += f" on {cases} cases"
     calls = _calls(subject.calls)
     yield f"{laws} in {calls}" if calls else laws
+    if forward_was_judged(subject):
+        yield "forward agrees with the reference"
+    if missing := left_out(subject):
+        yield missing
+
+
+def left_out(subject: Judgement) -> str:
+    """The laws that nobody asked because the budget was spent, in a line."""
+    missing = [o for o in subject.outcomes if o.left_out]
+    if not missing:
+        return ""
+    codes = ", ".join(sorted({o.code for o in missing}))
+    return f"{missing[0].words}: {codes}"
+
+
+def forward_was_judged(subject: Judgement) -> bool:
+    """Whether a reference spoke for forward, which backward may match and be wrong."""
+    outcome = subject.outcome(_REFERENCE)
+    return outcome is not None and outcome.status is Status.HELD
 
 
 def sees_in_words(subject: Judgement) -> str:

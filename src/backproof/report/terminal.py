@@ -19,10 +19,16 @@ from backproof.records import (
     Status,
     Verdict,
 )
+from backproof.report.contexts import context_table
 from backproof.report.evidence import every_outcome
 from backproof.report.layout import Paint, wrapped
 from backproof.report.report import Report, Unchecked
-from backproof.report.resting import rests_on, sees_in_words
+from backproof.report.resting import (
+    forward_was_judged,
+    left_out,
+    rests_on,
+    sees_in_words,
+)
 
 _INDENT = 14  # the longest verdict, "INCONCLUSIVE", and a gap of two
 _DEEP = " " * 9  # under the title that follows a code
@@ -50,6 +56,10 @@ def text(
             for subject in report.subjects
             if subject.verdict is not Verdict.PASS
         ),
+    ]
+    blocks += [
+        context_table(subject, paint, width, whole=verbose)
+        for subject in report.subjects
     ]
     if verbose:
         blocks += [every_outcome(s, paint, width) for s in report.subjects]
@@ -87,7 +97,7 @@ def _headline(subject: Judgement, paint: Paint, column: int) -> str:
 def _below_a_pass(subject: Judgement) -> Iterator[str]:
     """What a pass rests on, what stayed undecided, and the notes, a line each."""
     yield from rests_on(subject)
-    for code in sorted({o.code for o in subject.outcomes}):
+    for code in sorted({o.code for o in subject.outcomes if not o.left_out}):
         outcome = subject.outcome(code)
         if outcome is not None and outcome.status is Status.INCONCLUSIVE:
             yield f"{code} undecided: {_first_line(outcome.words)}"
@@ -100,6 +110,7 @@ def _details(subject: Judgement, paint: Paint, width: int) -> str:
     blocks += [_outcome(outcome, paint, width) for outcome in _unexplained(subject)]
     if subject.verdict is Verdict.INCONCLUSIVE:
         blocks.append(wrapped(sees_in_words(subject), "  ", width))
+        blocks.append(wrapped(left_out(subject), "  ", width))
     headline = _headline(subject, paint, column=len(subject.name))
     return "\n\n".join([headline, *("\n".join(block) for block in blocks if block)])
 
@@ -135,8 +146,9 @@ def _findings(
 def _on(subject: Judgement, code: str) -> str:
     """With which inputs a law is broken, where it is not so with all."""
     bad = (Status.BROKEN, Status.CRASHED)
-    broken = {o.case for o in subject.outcomes if o.code == code and o.status in bad}
-    others = {o.case for o in subject.outcomes} - broken
+    mine = [o for o in subject.outcomes if o.code == code]
+    broken = {o.case for o in mine if o.status in bad}
+    others = {o.case for o in mine} - broken
     return f"with {', '.join(sorted(broken))} alone" if broken and others else ""
 
 
@@ -149,7 +161,8 @@ def _unexplained(subject: Judgement) -> Iterator[Outcome]:
     telling = {Status.BROKEN, Status.CRASHED}
     if subject.verdict is Verdict.INCONCLUSIVE:
         telling = {Status.INCONCLUSIVE}
-    for code in sorted({o.code for o in subject.outcomes} - explained):
+    asked = {o.code for o in subject.outcomes if not o.left_out}
+    for code in sorted(asked - explained):
         outcome = subject.outcome(code)
         if outcome is not None and outcome.status in telling:
             yield outcome
@@ -175,12 +188,20 @@ def _unchecked(title: str, entries: tuple[Unchecked, ...], width: int) -> str:
 
 def _blind(report: Report, width: int) -> str:
     """What a pass cannot tell, said once for all."""
-    if all(subject.verdict is not Verdict.PASS for subject in report.subjects):
+    passed = [s for s in report.subjects if s.verdict is Verdict.PASS]
+    if not passed:
         return ""
+    alone = [s.name for s in passed if not forward_was_judged(s)]
+    if not alone:
+        words = "A pass is blind to what subject and reference get wrong alike."
+        return "\n".join(wrapped(words, "", width))
+    of = f" of {', '.join(alone)}" if len(alone) < len(passed) else ""
     blind = page("BP101").blind
-    return "\n".join(
-        wrapped(f"A pass is blind to: {blind[0].lower()}{blind[1:]}", "", width)
+    words = (
+        f"Forward{of} itself was not judged: no reference was given. A pass is blind "
+        f"to: {blind[0].lower()}{blind[1:]}"
     )
+    return "\n".join(wrapped(words, "", width))
 
 
 def summary(report: Report, paint: Paint = _PLAIN) -> str:
