@@ -1,0 +1,37 @@
+"""Copies of a module that holds the subject."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator
+
+import torch
+
+from backproof.battery.survey.agreement import outputs_agree
+from backproof.battery.survey.call import Held
+from backproof.battery.survey.context import Compared, compared, context
+from backproof.battery.survey.scene import Scene
+
+
+@context("eager", code="BP205")
+def deepcopy_module(scene: Scene) -> Iterator[Compared]:
+    """`copy.deepcopy` of the module computes the same."""
+    scene.prepare()
+    yield from _alike(scene, copy.deepcopy(scene.held()))
+
+
+@context("eager", code="BP205")
+def pickle_module(scene: Scene) -> Iterator[Compared]:
+    """The module, pickled and loaded, computes the same."""
+    scene.prepare()
+    yield from _alike(scene, pickle.loads(pickle.dumps(scene.held())))
+
+
+def _alike(scene: Scene, module: Held) -> Iterator[Compared]:
+    outputs = module(*scene.plain()[: module.free])
+    yield from outputs_agree(scene, outputs)
+    weights = list(module.parameters())
+    found = torch.autograd.grad(scene.loss(outputs), weights, allow_unused=True)
+    names, known = scene.names[module.free :], scene.gradients()[module.free :]
+    yield from compared("gradient", names, found, known)

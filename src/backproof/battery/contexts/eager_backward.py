@@ -1,0 +1,47 @@
+"""Forward and backward once more, plainly and with torch looking closely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from backproof.battery.survey.agreement import both_agree
+from backproof.battery.survey.context import Compared, context
+from backproof.battery.survey.scene import Scene
+
+
+@context("eager", code="BP601")
+def eager_fwd_bwd(scene: Scene) -> Iterator[Compared]:
+    """A second forward and backward on the same inputs give the same numbers."""
+    scene.prepare()
+    yield from both_agree(scene, scene.function)
+
+
+@context("eager", code="BP601")
+def anomaly_mode(scene: Scene) -> Iterator[Compared]:
+    """Under anomaly detection the numbers are the same, and nothing is called a NaN."""
+    scene.prepare()
+    with torch.autograd.set_detect_anomaly(mode=True):
+        yield from both_agree(scene, scene.function)
+
+
+class _PassThrough(TorchDispatchMode):
+    def __torch_dispatch__(
+        self,
+        func: object,
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: object = None,
+    ) -> Tensor:
+        return func(*args, **(kwargs or {}))  # type: ignore[operator]
+
+
+@context("eager", code="BP601")
+def tensor_subclass_logging(scene: Scene) -> Iterator[Compared]:
+    """Under a `TorchDispatchMode` that changes nothing, nothing changes."""
+    scene.prepare()
+    with _PassThrough():
+        yield from both_agree(scene, scene.function)

@@ -1,0 +1,217 @@
+"""Known-right subjects, one in each style: where they come out wrong, torch is at fault.
+
+All are the same op: a staircase, and the gradient of the smooth curve under it. Forward
+is piecewise constant, so that wherever the rule is thrown away and forward itself is
+differentiated, zeros show.
+
+    hard(x, w) = round(4 soft(x, w)) / 4,    soft(x, w) = w x tanh(x)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from backproof.battery.survey.scene import Scene
+from backproof.battery.survey.style import Style
+from backproof.battery.trial import Trial
+from backproof.subject import Case, Subject
+
+_STAIRS = 4
+
+
+@functools.cache
+def control_of(style: Style) -> Scene:
+    """The scene of the known-right subject of this style."""
+    x = torch.linspace(-1.3, 1.7, 4, dtype=torch.float64).requires_grad_()
+    w = torch.linspace(1.6, 0.7, 4, dtype=torch.float64).requires_grad_()
+    subject = Subject(_function(style), f"control: {style}")
+    return Scene(Trial(subject, Case((x, w))))
+
+
+def _function(style: Style) -> Callable[..., Any]:
+    if style.kind == "composed":
+        return composed
+    if style.kind == "operator":
+        return _operator(opaque=style.opaque)
+    return _definition(style).apply
+
+
+def composed(x: Tensor, w: Tensor) -> Tensor:
+    """In plain torch: straight through."""
+    soft = w * x * torch.tanh(x)
+    return soft + (torch.round(soft * _STAIRS) / _STAIRS - soft).detach()
+
+
+# ------------------------------------------------------------------- the mathematics
+
+
+def _forward(x: Tensor, w: Tensor) -> Tensor:
+    return torch.round(w * x * torch.tanh(x) * _STAIRS) / _STAIRS
+
+
+def _backward(g: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    t = torch.tanh(x)
+    return g * w * (t + x * (1 - t * t)), g * x * t
+
+
+def _jvp(x_tangent: Any, w_tangent: Any, x: Tensor, w: Tensor) -> Tensor:
+    t = torch.tanh(x)
+    out = torch.zeros_like(x)
+    if x_tangent is not None:
+        out = out + x_tangent * w * (t + x * (1 - t * t))
+    if w_tangent is not None:
+        out = out + w_tangent * x * t
+    return out
+
+
+def _numpy_forward(x: Tensor, w: Tensor) -> Tensor:
+    a, b = x.detach().numpy(), w.detach().numpy()
+    return torch.from_numpy(np.round(b * a * np.tanh(a) * _STAIRS) / _STAIRS)
+
+
+def _numpy_backward(g: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    c, a, b = (v.detach().numpy() for v in (g, x, w))
+    t = np.tanh(a)
+    return (
+        torch.from_numpy(c * b * (t + a * (1 - t * t))),
+        torch.from_numpy(np.asarray(c * a * t)),
+    )
+
+
+class _NumpyGradient(Function):
+    """The gradient as a Function of its own, so that a second derivative cannot leak."""
+
+    @staticmethod
+    def forward(g: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        return _numpy_backward(g, x, w)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        raise RuntimeError("this control declares no second derivative")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *tensors: Tensor) -> Any:
+        return _NumpyGradient.apply(*_aligned(in_dims, tensors)), (0, 0)
+
+
+# ------------------------------------------------------------------------- the styles
+
+
+def _definition(style: Style) -> type[Function]:
+    """A Function of this style: its methods are chosen, none of them is new."""
+    forward = _numpy_forward if style.opaque else _forward
+    members: dict[str, Any] = {"backward": staticmethod(_backward_for(style))}
+    if style.kind == "ctx":
+
+        def forward_and_save(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
+            ctx.save_for_backward(x, w)
+            return forward(x, w)
+
+        members["forward"] = staticmethod(forward_and_save)
+    else:
+        members["forward"] = staticmethod(forward)
+        members["setup_context"] = staticmethod(_save)
+    if style.jvp:
+        members["jvp"] = staticmethod(_jvp_from_ctx)
+    if style.vmap == "generated":
+        members["generate_vmap_rule"] = True
+    made: type[Function] = type(f"Control{abs(hash(style))}", (Function,), members)
+    if style.vmap == "written":
+        made.vmap = staticmethod(_rule_for(made))  # type: ignore[method-assign]
+    return made
+
+
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+    ctx.save_for_forward(*inputs)
+
+
+def _jvp_from_ctx(ctx: Any, x_tangent: Any, w_tangent: Any) -> Tensor:
+    return _jvp(x_tangent, w_tangent, *ctx.saved_tensors)
+
+
+def _backward_for(style: Style) -> Callable[..., Any]:
+    if not style.opaque:
+
+        def backward(ctx: Any, g: Tensor) -> Any:
+            return _backward(g, *ctx.saved_tensors)
+
+    elif style.once:
+
+        def backward(ctx: Any, g: Tensor) -> Any:
+            return _numpy_backward(g, *ctx.saved_tensors)
+
+    else:
+
+        def backward(ctx: Any, g: Tensor) -> Any:
+            return _NumpyGradient.apply(g, *ctx.saved_tensors)
+
+    return once_differentiable(backward) if style.once else backward
+
+
+def _rule_for(made: type[Function]) -> Callable[..., Any]:
+    def vmap(info: Any, in_dims: Any, x: Tensor, w: Tensor) -> Any:
+        return made.apply(*_aligned(in_dims, (x, w))), 0
+
+    return vmap
+
+
+def _aligned(in_dims: Any, tensors: tuple[Tensor, ...]) -> list[Tensor]:
+    """All with the batch in front, and with the same number of dimensions after it."""
+    moved = [
+        t.unsqueeze(0) if d is None else t.movedim(d, 0)
+        for t, d in zip(tensors, in_dims, strict=True)
+    ]
+    rank = max(t.dim() for t in moved)
+    full = [
+        t.reshape(t.shape[:1] + (1,) * (rank - t.dim()) + t.shape[1:]) for t in moved
+    ]
+    return list(torch.broadcast_tensors(*full))
+
+
+@functools.cache
+def _operator(*, opaque: bool) -> Callable[..., Any]:
+    """A registered operator with a fake rule and a gradient."""
+    suffix = "numpy" if opaque else "torch"
+
+    @torch.library.custom_op(f"backproof_control::stairs_{suffix}", mutates_args=())
+    def stairs(x: Tensor, w: Tensor) -> Tensor:
+        return _numpy_forward(x, w) if opaque else _forward(x, w)
+
+    @stairs.register_fake
+    def _(x: Tensor, w: Tensor) -> Tensor:
+        return torch.empty_like(x)
+
+    @torch.library.custom_op(f"backproof_control::gradient_{suffix}", mutates_args=())
+    def gradient(g: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        return _numpy_backward(g, x, w)
+
+    @gradient.register_fake
+    def _(g: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.empty_like(x), torch.empty_like(w)
+
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return (gradient if opaque else _backward)(g, *ctx.saved_tensors)
+
+    def save(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    stairs.register_autograd(backward, setup_context=save)
+
+    def control(x: Tensor, w: Tensor) -> Tensor:
+        result: Tensor = stairs(x, w)
+        return result
+
+    return control

@@ -1,0 +1,65 @@
+"""Everything global that a context may touch, left as it was found."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+
+import torch
+
+from backproof.battery.trial.random_state import preserved
+
+
+@contextlib.contextmanager
+def surroundings_kept() -> Iterator[None]:
+    """Run one context: quietly, with gradients on, and nothing of it stays behind."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(preserved())
+        stack.enter_context(_quiet())
+        stack.enter_context(_autograd_kept())
+        stack.enter_context(_dynamo_reset())
+        yield
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """No warnings and no log lines: dynamo explains to nobody why it gives up."""
+    before = logging.root.manager.disable
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(before)
+
+
+@contextlib.contextmanager
+def _autograd_kept() -> Iterator[None]:
+    """Grad mode, autocast, anomaly mode and multithreading of the engine."""
+    with (
+        torch.inference_mode(mode=False),
+        torch.enable_grad(),
+        torch.autocast("cpu", enabled=False),
+        torch.autograd.set_detect_anomaly(mode=torch.is_anomaly_enabled()),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _dynamo_reset() -> Iterator[None]:
+    """Nothing compiled before is used, and nothing that is compiled stays."""
+    _reset()
+    try:
+        yield
+    finally:
+        _reset()
+
+
+def _reset() -> None:
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is not None:
+        dynamo.reset()

@@ -1,0 +1,513 @@
+"""A subject as a pure function of its differentiable tensors, and what eager mode says.
+
+Each context is held against the subject's own eager answers, so that no reference is
+needed and an intended surrogate is as good as a derivative. The answers are computed
+when they are first asked for. Before each of its own runs the scene starts the random
+numbers anew, and so does whoever takes tensors from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from backproof import tree
+from backproof.battery.survey.call import Call, Held, call_of, with_outputs
+from backproof.battery.survey.context import NotApplicable
+from backproof.battery.survey.known import (
+    Known,
+    difference,
+    largest_change,
+    rounding,
+    stacked,
+)
+from backproof.battery.survey.loss import Loss, loss_for
+from backproof.battery.trial import Trial
+from backproof.battery.trial.random_state import restart
+from backproof.probe import PRECISIONS, direction, real_dtype, signs, spacing, stream
+
+Sample = int | tuple[int, ...]
+"""0 is the case itself, others lie a little beside it; a tuple has one for each input."""
+
+Compute = Callable[[list[Tensor]], Sequence[Tensor | None]]
+"""From leaves that need a gradient to what is to be known."""
+
+_SHARES = (0.2, 0.02)  # how far a sample lies from the case, relative to each element
+_TANGENT = 0.3  # likewise for the length of a tangent
+
+
+class NoAnswer(Exception):
+    """Eager mode itself raises, so that there is nothing to compare with."""
+
+
+class Scene:
+    """One subject on one case.
+
+    Attributes:
+        trial: the subject on the case.
+        names: of the differentiable tensors.
+        output_names: of the differentiable outputs.
+        shapes: of the outputs.
+        dtypes: of the inputs.
+        output_dtypes: of the outputs.
+        coarsest: the type with the largest rounding among them.
+        size: the largest number of elements of any of them.
+        loss: a number made of them.
+        draws: whether the subject uses global random numbers.
+    """
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.names = [i.name for i in trial.inputs]
+        call, kept = call_of(trial)
+        self._paths, self._clones = (), False
+        leaves = self.leaves()
+        before = _random_state()
+        try:
+            with torch.enable_grad():
+                try:
+                    returned = call.returned(leaves, kept)
+                except RuntimeError as error:
+                    if "leaf Variable" not in str(error):
+                        raise
+                    self._clones = True
+                    call, kept = call_of(trial)
+                    call = replace(call, clones=True)
+                    returned = call.returned(leaves, kept)
+                call = with_outputs(call, returned)
+                if not call.paths:
+                    raise NoAnswer("no output has a gradient in eager mode")
+                self._paths = call.paths
+                outputs = call.picked(returned)
+                self.loss: Loss = loss_for(outputs, trial.seed)
+                torch.autograd.grad(self.loss(outputs), leaves, allow_unused=True)
+        except NoAnswer:
+            raise
+        except Exception as error:
+            raise NoAnswer(f"eager mode raises {_first_line(error)}") from error
+        self.draws = not _same_state(before, _random_state())
+        self.output_names = [f"output{call.words(path)}" for path in call.paths]
+        self.shapes = [y.shape for y in outputs]
+        self.dtypes = [i.original.dtype for i in trial.inputs]
+        self.output_dtypes = [y.dtype for y in outputs]
+        self.coarsest = max(
+            (*self.dtypes, *self.output_dtypes), key=lambda d: torch.finfo(d).eps
+        )
+        self.size = max(t.numel() for t in (*leaves, *outputs))
+        self._answers: dict[tuple[str, Sample], list[Known]] = {}
+
+    # ---------------------------------------------------------------- what to run
+
+    @property
+    def call(self) -> Call:
+        """The call, with copies of all that a call may change but the tensors."""
+        return self._call_and_kept()[0]
+
+    @property
+    def kept(self) -> list[Tensor]:
+        """Copies of the tensors that are not differentiated."""
+        return self._call_and_kept()[1]
+
+    @property
+    def function(self) -> Callable[..., tuple[Tensor, ...]]:
+        """The subject: differentiable tensors -> differentiable outputs."""
+        call, kept = self._call_and_kept()
+
+        def function(*tensors: Tensor) -> tuple[Tensor, ...]:
+            return call(tensors, kept)
+
+        return function
+
+    @property
+    def whole(self) -> Callable[..., tuple[Tensor, ...]]:
+        """The same of all tensors: the differentiable ones, then the others."""
+        call, count = self.call, len(self.names)
+
+        def whole(*tensors: Tensor) -> tuple[Tensor, ...]:
+            return call(tensors[:count], tensors[count:])
+
+        return whole
+
+    @property
+    def objective(self) -> Callable[..., Tensor]:
+        """The loss of the subject: differentiable tensors -> a number."""
+        function, loss = self.function, self.loss
+
+        def objective(*tensors: Tensor) -> Tensor:
+            return loss(function(*tensors))
+
+        return objective
+
+    def along(
+        self, loss: Loss, tangents: Sequence[Sequence[Tensor]], base: Sequence[Tensor]
+    ) -> Callable[[Tensor], Tensor]:
+        """The loss at base + sum_i s_i tangents_i, of the coordinates s: (m,) -> a number."""
+        function = self.function
+
+        def objective(s: Tensor) -> Tensor:
+            moved = []
+            for k, x in enumerate(base):
+                for i, tangent in enumerate(tangents):
+                    x = x + s[i].to(x.dtype) * tangent[k]
+                moved.append(x)
+            return loss(function(*moved))
+
+        return objective
+
+    def coordinates(self, count: int) -> Tensor:
+        """s = 0 for `along`, in the type of the first input."""
+        first = self.trial.inputs[0].original
+        return torch.zeros(count, dtype=real_dtype(first.dtype), device=first.device)
+
+    def held(self) -> Held:
+        """A module that holds the subject and all its tensors but the first."""
+        call, kept = self._call_and_kept()
+        return Held(call, self.plain(), kept)
+
+    def plain(self, sample: Sample = 0, *, nudge: int = 0) -> list[Tensor]:
+        """Fresh inputs that need no gradient; random numbers start anew.
+
+        Args:
+            sample: which values.
+            nudge: not 0 to move each element by an ulp, in another way for each.
+        """
+        values = self._values(sample, nudge)
+        restart(self.trial.seed)
+        return [i.at(v) for i, v in zip(self.trial.inputs, values, strict=True)]
+
+    def leaves(self, sample: Sample = 0, *, nudge: int = 0) -> list[Tensor]:
+        """The same, as leaves that need a gradient."""
+        return [t.requires_grad_() for t in self.plain(sample, nudge=nudge)]
+
+    def batch(self, size: int) -> list[Tensor]:
+        """The first samples, stacked along a new first dimension."""
+        samples = [self.plain(k) for k in range(size)]
+        return [torch.stack(list(same)) for same in zip(*samples, strict=True)]
+
+    def tangents(self, which: int = 0) -> list[Tensor]:
+        """A direction of the inputs that keeps their domain; another one for each."""
+        return [
+            i.at(step)
+            for i, step in zip(
+                self.trial.inputs, self._steps(1000 + which, _TANGENT), strict=True
+            )
+        ]
+
+    def cotangents(self, which: int = 0) -> list[Tensor]:
+        """Random cotangents of the outputs, other ones for each."""
+        random_signs = loss_for(
+            [
+                torch.zeros(s, dtype=d, device=w.device)
+                for s, d, w in zip(
+                    self.shapes, self.output_dtypes, self.loss.weights, strict=True
+                )
+            ],
+            self.trial.seed + 1 + which,
+        )
+        return list(random_signs.weights)
+
+    # ------------------------------------------------------------ what eager says
+
+    def outputs(self, sample: Sample = 0) -> list[Known]:
+        """The outputs."""
+        return self._once("outputs", sample, lambda x: self.function(*x))
+
+    def gradients(self, sample: Sample = 0) -> list[Known]:
+        """The gradient of the loss."""
+
+        def compute(leaves: list[Tensor]) -> Sequence[Tensor | None]:
+            loss = self.objective(*leaves)
+            return torch.autograd.grad(loss, leaves, allow_unused=True)
+
+        return self._once("gradients", sample, compute)
+
+    def pulled(self, cotangents: Sequence[Tensor], sample: Sample = 0) -> list[Known]:
+        """The gradients for these cotangents."""
+
+        def compute(leaves: list[Tensor]) -> Sequence[Tensor | None]:
+            outputs = self.function(*leaves)
+            return torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True)
+
+        return self.know(compute, sample)
+
+    def pushed(
+        self,
+        cotangents: Sequence[Tensor],
+        tangents: Sequence[Tensor],
+        sample: Sample = 0,
+    ) -> Known:
+        """<u, J d> for these cotangents u and tangents d, from backward: <backward(u), d>.
+
+        Raises:
+            NotApplicable: backward is not linear, so that there is no J.
+        """
+        if not self._is_linear:
+            raise NotApplicable(
+                "backward is not linear in its cotangents (BP104), so eager mode has no "
+                "derivative to compare with"
+            )
+
+        def compute(leaves: list[Tensor]) -> Sequence[Tensor | None]:
+            outputs = self.function(*leaves)
+            gradients = torch.autograd.grad(
+                outputs, leaves, cotangents, allow_unused=True
+            )
+            return [contracted(gradients, tangents)]
+
+        known = self.know(compute, sample)[0]
+        gradients = [k.value for k in self.pulled(cotangents, sample)]
+        return replace(known, scale=magnitude(gradients, tangents))
+
+    def know(self, compute: Compute, sample: Sample = 0) -> list[Known]:
+        """What `compute` gives in eager mode, with how much it moves by rounding."""
+        with torch.enable_grad():
+            values = _detached(compute(self.leaves(sample)))
+
+        @functools.cache
+        def again() -> list[list[Tensor | None]]:
+            found = []
+            for nudge in (0, 1, 2):
+                with contextlib.suppress(Exception), torch.enable_grad():
+                    found.append(_detached(compute(self.leaves(sample, nudge=nudge))))
+            return found
+
+        def movement(k: int) -> float:
+            return max((largest_change(values[k], r[k]) for r in again()), default=0.0)
+
+        return [
+            Known(v, self.coarsest, self.size, functools.partial(movement, k))
+            for k, v in enumerate(values)
+        ]
+
+    def prepare(self, *samples: Sample) -> None:
+        """Ask for outputs and gradients now, before a context changes the surroundings."""
+        for sample in samples or (0,):
+            self.outputs(sample)
+            self.gradients(sample)
+
+    def shared(self, size: int, *, batched: Collection[int]) -> list[Known]:
+        """Outputs of the first samples, where only some of the inputs differ."""
+        return self.stacked(lambda k: self.outputs(self._mixed(k, batched)), size)
+
+    def shared_gradients(self, size: int, *, batched: Collection[int]) -> list[Known]:
+        """Gradients of the loss of each of them."""
+        return self.stacked(lambda k: self.gradients(self._mixed(k, batched)), size)
+
+    def _mixed(self, sample: int, batched: Collection[int]) -> Sample:
+        return tuple(sample if k in batched else 0 for k in range(len(self.names)))
+
+    # ------------------------------------------------------------------ other calls
+
+    @functools.cached_property
+    def doubled(self) -> Scene | None:
+        """The same call of twice the size: None where eager mode does not run with it.
+
+        Every tensor whose first dimension is as long as the first input's gets twice as
+        many rows; where that does not run, the first input alone.
+        """
+        first = self.trial.inputs[0].original
+        if not first.dim():
+            return None
+        for all_of_them in (True, False):
+            try:
+                return self._with_rows(first.shape[0], all_of_them=all_of_them)
+            except Exception:  # this way of growing does not fit the subject
+                continue
+        return None
+
+    def _with_rows(self, rows: int, *, all_of_them: bool) -> Scene:
+        twice = iter(
+            torch.cat([x, y]) if x.dim() and x.shape[0] == rows else x
+            for x, y in zip(self.plain(0), self.plain(1), strict=True)
+        )
+        grown = 0
+
+        def longer(leaf: Any) -> Any:
+            nonlocal grown
+            if not isinstance(leaf, Tensor):
+                return leaf
+            fits = leaf.dim() and leaf.shape[0] == rows and (all_of_them or not grown)
+            doubled = next(twice) if leaf.requires_grad else torch.cat([leaf, leaf])
+            if not fits:
+                return leaf
+            grown += 1
+            return doubled.detach().requires_grad_(leaf.requires_grad)
+
+        case = self.trial.case
+        whole = (case.arguments, dict(case.keywords))
+        leaves = [longer(leaf) for _, leaf in tree.leaves(whole, "argument")]
+        arguments, keywords = tree.rebuild(whole, iter(leaves))
+        larger = replace(case, arguments=arguments, keywords=keywords)
+        scene = Scene(Trial(self.trial.subject, larger, seed=self.trial.seed))
+        if len(scene.shapes) != len(self.shapes):
+            raise NotApplicable("the larger call has other outputs")
+        return scene
+
+    def alike(self) -> tuple[int, int] | None:
+        """Two inputs (i, j) such that input i can be given for input j as well."""
+        for i, j in ((0, 1), (1, 0)):
+            tensors = self.plain()
+            if len(tensors) < 2 or tensors[0].dtype != tensors[1].dtype:
+                return None
+            tensors[j] = tensors[i]
+            with contextlib.suppress(Exception), torch.no_grad():
+                if [y.shape for y in self.function(*tensors)] == self.shapes:
+                    return i, j
+        return None
+
+    def stacked(
+        self, answers: Callable[[int], list[Known]], samples: int
+    ) -> list[Known]:
+        """The answers for the first samples, each along a new first dimension."""
+        each = [answers(k) for k in range(samples)]
+        return [stacked(list(same)) for same in zip(*each, strict=True)]
+
+    # ------------------------------------------------------------------- privately
+
+    def _once(self, name: str, sample: Sample, compute: Compute) -> list[Known]:
+        key = (name, sample)
+        if key not in self._answers:
+            self._answers[key] = self.know(compute, sample)
+        return self._answers[key]
+
+    def _call_and_kept(self) -> tuple[Call, list[Tensor]]:
+        call, kept = call_of(self.trial)
+        return replace(call, paths=self._paths, clones=self._clones), kept
+
+    @functools.cached_property
+    def _is_linear(self) -> bool:
+        u, v = self.cotangents(0), self.cotangents(1)
+        both = [a + b for a, b in zip(u, v, strict=True)]
+        parts = zip(self.pulled(u), self.pulled(v), strict=True)
+        for known, (one, two) in zip(self.pulled(both), parts, strict=True):
+            if one.value is None or two.value is None:
+                continue
+            sum_ = one.value + two.value
+            looser = 4 * rounding(self.coarsest, self.size)
+            bar = looser * float(one.value.abs().max() + two.value.abs().max())
+            bar += 8 * known.movement()
+            if difference(sum_, replace(known, bar=bar)).words:
+                return False
+        return True
+
+    def _values(self, sample: Sample, nudge: int) -> list[Tensor]:
+        points = self.trial.points
+        which = (sample,) * len(points) if isinstance(sample, int) else sample
+        sampled = {k: self._sampled(k, self._share) for k in set(which) if k}
+        values = [
+            sampled[s][k] if s else point.values
+            for k, (s, point) in enumerate(zip(which, points, strict=True))
+        ]
+        if not nudge:
+            return values
+        chance = stream(self.trial.seed, 72, nudge)
+        return [
+            v + signs(chance, v.numel()) * spacing(_finite(v).abs(), i.point.dtype)
+            for v, i in zip(values, self.trial.inputs, strict=True)
+        ]
+
+    def _sampled(self, sample: int, share: float) -> list[Tensor]:
+        steps = self._steps(sample, share)
+        return [p.values + s for p, s in zip(self.trial.points, steps, strict=True)]
+
+    @functools.cached_property
+    def _share(self) -> float:
+        """How far samples may lie from the case: as far as eager mode works there."""
+        return next((share for share in _SHARES if self._works_at(share)), 0.0)
+
+    def _works_at(self, share: float) -> bool:
+        for sample in (1, 2):
+            values = self._sampled(sample, share)
+            restart(self.trial.seed)
+            try:
+                with torch.no_grad():
+                    outputs = self.function(
+                        *(
+                            i.at(v)
+                            for i, v in zip(self.trial.inputs, values, strict=True)
+                        )
+                    )
+            except Exception:
+                return False
+            alike = [y.shape for y in outputs] == self.shapes
+            if not alike or not all(bool(y.isfinite().all()) for y in outputs):
+                return False
+        return True
+
+    def _steps(self, which: int, share: float) -> list[Tensor]:
+        steps = []
+        for k, point in enumerate(self.trial.points):
+            precision = PRECISIONS[point.dtype]
+            factor = share / (precision.step * precision.top)
+            chance = stream(self.trial.seed, 73, which, k)
+            one = direction(point, precision, chance, factor=factor)
+            steps.append(one * precision.top if share else torch.zeros_like(one))
+        return steps
+
+
+def contracted(
+    first: Sequence[Tensor | None], second: Sequence[Tensor | None]
+) -> Tensor:
+    """sum Re<a, b> in float64, over the pairs of which both are there."""
+    total = torch.zeros((), dtype=torch.float64)
+    for a, b in zip(first, second, strict=True):
+        if a is not None and b is not None:
+            total = total.to(a.device) + _real_product(a, b).sum()
+    return total
+
+
+def magnitude(first: Sequence[Tensor | None], second: Sequence[Tensor | None]) -> float:
+    """sum |a| |b|, beside which the rounding of a contraction is small."""
+    total = 0.0
+    for a, b in zip(first, second, strict=True):
+        if a is not None and b is not None:
+            total += float((_wide(a.detach()).abs() * _wide(b.detach()).abs()).sum())
+    return total
+
+
+def _real_product(a: Tensor, b: Tensor) -> Tensor:
+    if a.is_complex() and b.is_complex():
+        return (_wide(a).conj() * _wide(b)).real
+    return (_wide(a).real if a.is_complex() else _wide(a)) * (
+        _wide(b).real if b.is_complex() else _wide(b)
+    )
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _finite(values: Tensor) -> Tensor:
+    return values.nan_to_num(0.0, 0.0, 0.0)
+
+
+def _detached(values: Sequence[Tensor | None]) -> list[Tensor | None]:
+    return [None if v is None else v.detach().clone() for v in values]
+
+
+def _random_state() -> tuple[Any, ...]:
+    numpy = sys.modules.get("numpy")
+    state = numpy.random.get_state() if numpy else (None, None, None)
+    return torch.get_rng_state(), random.getstate(), state[1], state[2]
+
+
+def _same_state(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
+    return (
+        torch.equal(old[0], new[0])
+        and old[1] == new[1]
+        and bool((old[2] == new[2]).all())
+        and old[3] == new[3]
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else 'without a message'}"

@@ -1,0 +1,144 @@
+"""In which of torch's own mechanisms a subject is written, and what it declares.
+
+Two subjects of one style meet the same code of torch, so a known-right Function of that
+style tells whether a wrong number is torch's fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.autograd import Function
+
+from backproof.battery.survey.scene import Scene
+
+Kind = Literal["composed", "ctx", "setup", "operator"]
+
+_OPERATOR_PREFIX = "GeneratedBackwardFor_"  # of the Functions that torch.library makes
+_LEAVING_TORCH = ("numpy", "__array__", "tolist", "data_ptr", "__dlpack__")
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a subject is written.
+
+    Attributes:
+        kind: plain torch, a Function with ctx in forward, one with `setup_context`, or
+            an operator of `torch.library`.
+        opaque: whether it computes outside of torch.
+        vmap: `generated`, `written`, or empty.
+        jvp: whether it has a forward-mode rule.
+        once: whether backward is marked once differentiable.
+    """
+
+    kind: Kind
+    opaque: bool = False
+    vmap: Literal["", "generated", "written"] = ""
+    jvp: bool = False
+    once: bool = False
+
+    def __str__(self) -> str:
+        words = {
+            "composed": "plain torch",
+            "ctx": "a Function with ctx in forward",
+            "setup": "a Function with setup_context",
+            "operator": "a custom operator",
+        }[self.kind]
+        extras = [
+            *(["NumPy"] if self.opaque else []),
+            *([f"{self.vmap} vmap rule"] if self.vmap else []),
+            *(["a jvp"] if self.jvp else []),
+            *(["once_differentiable"] if self.once else []),
+        ]
+        return f"{words} ({', '.join(extras)})" if extras else words
+
+
+def style_of(scene: Scene) -> Style:
+    """The style of a subject, from its definition and from one run of it."""
+    watch = _Leaving()
+    with torch.enable_grad(), watch:
+        leaves = scene.leaves()
+        outputs = scene.function(*leaves)
+        functions = list(_functions(outputs))
+        torch.autograd.grad(scene.loss(outputs), leaves, allow_unused=True)
+    definition = scene.trial.subject.definition
+    if definition is not None and definition not in functions:
+        functions.append(definition)
+    own = [f for f in functions if not f.__name__.startswith(_OPERATOR_PREFIX)]
+    if not own:
+        is_operator = bool(functions) or _is_operator(scene.trial.subject.function)
+        return Style("operator" if is_operator else "composed", watch.left)
+    return Style(
+        kind="setup" if all(_has_setup(f) for f in own) else "ctx",
+        opaque=watch.left,
+        vmap=_vmap_of(own),
+        jvp=any(_overrides(f, "jvp") for f in own),
+        once=any(_is_once(f) for f in own),
+    )
+
+
+class _Leaving(torch.overrides.TorchFunctionMode):
+    """Sees whether a tensor's memory is handed to somebody other than torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if getattr(func, "__name__", "") in _LEAVING_TORCH:
+            self.left = True
+        return func(*args, **(kwargs or {}))
+
+
+def _functions(outputs: tuple[torch.Tensor, ...]) -> Iterator[Any]:
+    """The Functions in the graph, each once."""
+    waiting = [y.grad_fn for y in outputs]
+    seen: set[Any] = set()
+    found: set[Any] = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        function = getattr(type(node), "_forward_cls", None)
+        if function is not None and function not in found:
+            found.add(function)
+            yield function
+        elif function is None and type(node).__name__.startswith(_OPERATOR_PREFIX):
+            yield type(node)
+        waiting += [parent for parent, _ in node.next_functions]
+
+
+def _is_operator(function: Any) -> bool:
+    kinds = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+    return isinstance(function, (*kinds, torch.library.CustomOpDef))
+
+
+def _has_setup(function: Any) -> bool:
+    return function.setup_context is not Function.setup_context
+
+
+def _overrides(function: Any, name: str) -> bool:
+    return getattr(function, name, None) is not getattr(Function, name)
+
+
+def _vmap_of(functions: list[Any]) -> Literal["", "generated", "written"]:
+    if any(_overrides(f, "vmap") for f in functions):
+        return "written"
+    return "generated" if all(f.generate_vmap_rule for f in functions) else ""
+
+
+def _is_once(function: Any) -> bool:
+    """Whether backward went through `once_differentiable`, under other wrappers too."""
+    backward = function.backward
+    while backward is not None:
+        code = getattr(backward, "__code__", None)
+        if code is not None and code.co_qualname.startswith("once_differentiable."):
+            return True
+        backward = getattr(backward, "__wrapped__", None)
+    return False

@@ -1,0 +1,199 @@
+"""survey(): one subject through many contexts, and who is to blame."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from backproof.battery.contexts import CONTEXTS
+from backproof.battery.survey.context import (
+    Compared,
+    Context,
+    NotApplicable,
+    Skipped,
+)
+from backproof.battery.survey.control import control_of
+from backproof.battery.survey.known import Known, difference
+from backproof.battery.survey.manners import surroundings_kept
+from backproof.battery.survey.scene import NoAnswer, Scene
+from backproof.battery.survey.selection import select
+from backproof.battery.survey.style import Style, style_of
+from backproof.battery.survey.support import support
+from backproof.battery.survey.upstream import ISSUES
+from backproof.battery.trial import Trial
+from backproof.records import Number
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_SLIPS = (LookupError, NameError, AttributeError, TypeError, AssertionError)
+_RUNS_SUBJECTS = ("call.py", "module_call.py", "loss.py")
+"""Files through which a subject's own mistakes pass: what it returned is taken apart."""
+
+
+class CellStatus(StrEnum):
+    """What became of a subject in a context."""
+
+    RIGHT = "right"
+    REFUSES = "refuses"
+    WRONG = "wrong"
+    TORCH = "torch"
+    NOT_APPLICABLE = "not_applicable"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One subject in one context.
+
+    Attributes:
+        name: of the context.
+        code: of the law that it belongs to.
+        status: what came out.
+        words: for a wrong cell what is off and by how much; for a refusal its first
+            line and how to get support; else a reason.
+        numbers: behind the words: `error`, `bar` and `scale` of the worst tensor.
+    """
+
+    name: str
+    code: str
+    status: CellStatus
+    words: str
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+
+
+def survey(
+    trial: Trial,
+    names: str | Sequence[Context] = "all",
+    *,
+    on_phase: Callable[[str], None] = lambda phase: None,
+) -> list[Cell]:
+    """Run the subject in the named contexts; nothing of the caller's is changed.
+
+    Args:
+        trial: the subject on the case.
+        names: what `select` understands, or the contexts themselves.
+        on_phase: told `context NAME` before each, so that whoever watches can name what
+            a crash or a hang of the process belongs to.
+
+    Returns:
+        One cell a context, in the contexts' order.
+
+    Raises:
+        BadInput: a context that is not known.
+    """
+    contexts = select(names, CONTEXTS) if isinstance(names, str) else list(names)
+    if not contexts:
+        return []
+    try:
+        with surroundings_kept():
+            scene = Scene(trial)
+            style = style_of(scene)
+    except NoAnswer as reason:
+        return [_cell(c, CellStatus.SKIPPED, str(reason)) for c in contexts]
+    cells = []
+    for context in contexts:
+        on_phase(f"context {context.name}")
+        cells.append(_blamed(context, scene, style))
+    return cells
+
+
+def _blamed(context: Context, scene: Scene, style: Style) -> Cell:
+    """The cell of a subject, torch's where the control has the same kinds of fault."""
+    seen = _observe(context, scene)
+    if seen.status is CellStatus.REFUSES:
+        advice = support(context, style, seen.words)
+        return _cell(context, seen.status, f"{seen.words}\n{advice}")
+    if seen.status is not CellStatus.WRONG:
+        return _cell(context, seen.status, seen.words, seen.numbers)
+    control = _control(context, style)
+    if control.status is CellStatus.WRONG and seen.kinds <= control.kinds:
+        issue = ISSUES.get(context.name)
+        words = f"{seen.words}\na known-right op in the same style fails alike: {style}"
+        words += f" ({issue})" if issue else ""
+        return _cell(context, CellStatus.TORCH, words, seen.numbers)
+    return _cell(context, CellStatus.WRONG, seen.words, seen.numbers)
+
+
+@functools.cache
+def _control(context: Context, style: Style) -> _Seen:
+    with surroundings_kept():
+        scene = control_of(style)
+    return _observe(context, scene)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a context showed of a scene: a cell without blame."""
+
+    status: CellStatus
+    words: str
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    kinds: frozenset[str] = frozenset()
+
+
+def _observe(context: Context, scene: Scene) -> _Seen:
+    with surroundings_kept():
+        try:
+            return _folded(list(context.measure(scene)))
+        except NotApplicable as reason:
+            return _Seen(CellStatus.NOT_APPLICABLE, str(reason))
+        except Skipped as reason:
+            return _Seen(CellStatus.SKIPPED, str(reason))
+        except Exception as error:
+            if _is_ours(error):
+                raise
+            return _Seen(CellStatus.REFUSES, _first_line(error))
+
+
+def _folded(compared: Sequence[Compared]) -> _Seen:
+    wrong: list[str] = []
+    kinds: set[str] = set()
+    numbers: Mapping[str, Number] = {}
+    for one in compared:
+        if isinstance(one.expected, Known):
+            found = difference(one.got, one.expected)
+            words = found.words
+            measured = {"error": found.error, "bar": found.bar, "scale": found.scale}
+        else:
+            words = (
+                ""
+                if one.got == one.expected
+                else (f"is {one.got} instead of {one.expected}")
+            )
+            measured = {}
+        if words:
+            wrong.append(f"{one.what} {words}")
+            kinds.add(one.kind)
+            numbers = numbers or measured
+    if not compared:
+        return _Seen(CellStatus.NOT_APPLICABLE, "nothing came out that can be compared")
+    if wrong:
+        return _Seen(CellStatus.WRONG, "\n".join(wrong), numbers, frozenset(kinds))
+    return _Seen(CellStatus.RIGHT, "")
+
+
+def _cell(
+    context: Context,
+    status: CellStatus,
+    words: str,
+    numbers: Mapping[str, Number] | None = None,
+) -> Cell:
+    return Cell(context.name, context.code, status, words, numbers or {})
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether it is a slip of this package: a defect, which is nobody's refusal."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or not isinstance(error, _SLIPS):
+        return False
+    file = Path(frames[-1].filename).resolve()
+    return _PACKAGE in file.parents and file.name not in _RUNS_SUBJECTS
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    first = lines[0] if lines else "without a message"
+    return f"{type(error).__name__}: {first}"
