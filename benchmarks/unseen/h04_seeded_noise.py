@@ -1,8 +1,8 @@
 """Multiplicative noise from a seed, drawn again in backward rather than saved.
 
 Healthy: it looks suspicious, because both passes seed the global generator. They do so
-inside `fork_rng`, which puts the program's own state back, and the same seed gives the
-same noise.
+inside `fork_rng`, which puts the program's own state back, and inside an operator, so
+that a traced program seeds too; the same seed gives the same noise.
 """
 
 import torch
@@ -12,11 +12,17 @@ FAULT = None
 KIND = "global state"
 
 
-def noise(like, sigma, seed):
+@torch.library.custom_op("unseen::seeded_noise", mutates_args=())
+def seeded_noise(like: Tensor, sigma: float, seed: int) -> Tensor:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         drawn = torch.randn(like.shape, dtype=like.dtype, device=like.device)
     return 1 + sigma * drawn
+
+
+@seeded_noise.register_fake
+def _(like, sigma, seed):
+    return like.new_empty(like.shape)
 
 
 class SeededNoise(torch.autograd.Function):
@@ -24,12 +30,12 @@ class SeededNoise(torch.autograd.Function):
     def forward(ctx, x, scale, sigma, seed):
         ctx.save_for_backward(x, scale)
         ctx.sigma, ctx.seed = sigma, seed
-        return x * scale * noise(x, sigma, seed)
+        return x * scale * seeded_noise(x, sigma, seed)
 
     @staticmethod
     def backward(ctx, grad_output):
         x, scale = ctx.saved_tensors
-        grad = grad_output * noise(x, ctx.sigma, ctx.seed)
+        grad = grad_output * seeded_noise(x.detach(), ctx.sigma, ctx.seed)
         return grad * scale, (grad * x).sum(dim=0), None, None
 
 

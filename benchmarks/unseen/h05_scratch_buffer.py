@@ -1,7 +1,8 @@
 """Log-sum-exp over the last axis, its shifted copy kept in a scratch buffer a thread.
 
 Healthy: it looks suspicious, because a buffer that outlives the call is overwritten by
-the next one. No result and nothing saved lives in it, and each thread has its own.
+the next one. No result and nothing saved lives in it, each thread has its own, and
+traced calls, whose tensors must not outlive them, get fresh memory.
 """
 
 import threading
@@ -17,6 +18,8 @@ LOCAL = threading.local()
 
 def scratch(like: Tensor) -> Tensor:
     """Return uninitialised memory of the shape of `like`, reused between calls."""
+    if torch.compiler.is_compiling() or type(like) is not Tensor:
+        return torch.empty_like(like)
     buffers = LOCAL.__dict__.setdefault("buffers", {})
     flat = buffers.get((like.dtype, like.device))
     if flat is None or flat.numel() < like.numel():
