@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from backproof.battery.survey.context import Context
     from backproof.battery.survey.survey import Cell
 
-_OF_AN_OPERATOR = "none"
+_OF_AN_OPERATOR = "fake_tensor_mode,aot_function,make_fx_symbolic_fwd_bwd"
 
 
 def default_contexts(subject: Subject) -> str:

@@ -87,11 +87,10 @@ def _overview(report: Report, paint: Paint, width: int) -> str:
 
 def _headline(subject: Judgement, paint: Paint, column: int) -> str:
     word = _shown(subject.verdict)
-    place = _place(Location(subject.file, subject.line))
     gap = " " * (_INDENT - len(word))
-    return (
-        f"{paint.verdict(subject.verdict, word)}{gap}{subject.name:<{column}}  {place}"
-    )
+    place = _place(Location(subject.file, subject.line))
+    named = f"{subject.name:<{column}}  {place}".rstrip()
+    return f"{paint.verdict(subject.verdict, word)}{gap}{named}"
 
 
 def _below_a_pass(subject: Judgement) -> Iterator[str]:
