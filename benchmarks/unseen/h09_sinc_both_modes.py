@@ -12,23 +12,33 @@ from torch import Tensor
 FAULT = None
 KIND = "forward mode"
 
-NEAR = 0.02
+NEAR = 0.5  # beyond, the closed forms lose no digits that matter
+VALUE_RATIOS = (6, 20, 42, 72, 110, 156, 210)
+SLOPE_RATIOS = (10, 28, 54, 88, 130, 180)
+
+
+def alternating_series(t2, ratios):
+    """1 - t²/r₁ (1 - t²/r₂ (1 - …)), by Horner's scheme."""
+    total = torch.ones_like(t2)
+    for ratio in reversed(ratios):
+        total = 1 - t2 / ratio * total
+    return total
 
 
 def value(t):
-    t2 = t * t
-    series = 1 - t2 / 6 * (1 - t2 / 20 * (1 - t2 / 42))
-    safe = torch.where(t.abs() < NEAR, torch.ones_like(t), t)
-    return torch.where(t.abs() < NEAR, series, torch.sin(safe) / safe)
+    near = t.abs() < NEAR
+    safe = torch.where(near, torch.ones_like(t), t)
+    series = alternating_series(t * t, VALUE_RATIOS)
+    return torch.where(near, series, torch.sin(safe) / safe)
 
 
 def slope(t):
     """The derivative of sin(t)/t."""
-    t2 = t * t
-    series = -t / 3 * (1 - t2 / 10 * (1 - t2 / 28))
-    safe = torch.where(t.abs() < NEAR, torch.ones_like(t), t)
+    near = t.abs() < NEAR
+    safe = torch.where(near, torch.ones_like(t), t)
+    series = -t / 3 * alternating_series(t * t, SLOPE_RATIOS)
     direct = (torch.cos(safe) - torch.sin(safe) / safe) / safe
-    return torch.where(t.abs() < NEAR, series, direct)
+    return torch.where(near, series, direct)
 
 
 class Sinc(torch.autograd.Function):
@@ -65,5 +75,5 @@ op = Sinc.apply
 def inputs(seed: int = 0) -> tuple[Tensor]:
     gen = torch.Generator().manual_seed(seed)
     x = torch.randn(60, generator=gen, dtype=torch.float64)
-    x[:8] = torch.tensor([0, 1e-9, -1e-4, 3e-3, -5e-3, 1, -2, 1e-20])
+    x[:8] = torch.tensor([0, 1e-9, -1e-4, 3e-3, -0.05, 1, -2, 1e-20])
     return (x.requires_grad_(),)
