@@ -10,12 +10,13 @@ from torch import Tensor
 from torch.func import grad, hessian, jvp, vmap
 
 from backproof.battery.survey.agreement import gradients_agree, outputs_agree
-from backproof.battery.survey.context import Compared, compared, context
+from backproof.battery.survey.context import Compared, Skipped, compared, context
 from backproof.battery.survey.forward_mode import tangents_agree
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.second_order import SecondOrder
 
 _SIZE = 3
+_LARGEST = 64  # elements of an input whose whole Hessian is computed
 
 
 def _compiled(function: Any) -> Any:
@@ -73,9 +74,24 @@ def compile_vmap_grad(scene: Scene) -> Iterator[Compared]:
 
 @context("compile", code="BP402")
 def compile_hessian(scene: Scene) -> Iterator[Compared]:
-    """Compiled `hessian`."""
-    second = SecondOrder(scene)
-    known, tangents = second.hessian(), second.tangents
-    objective = scene.along(second.loss, tangents, scene.plain())
-    found = _compiled(hessian(objective))(scene.coordinates(len(tangents)))
-    yield Compared("second", "hessian", found.double(), known)
+    """Compiled `hessian` in the first input."""
+    second, base = SecondOrder(scene), scene.plain()
+    first, *others = base
+    if first.numel() > _LARGEST or first.is_complex():
+        raise Skipped(
+            f"the Hessian of {first.numel()} elements is too large to compile"
+        )
+    directions = [
+        [t[0], *(torch.zeros_like(other) for other in t[1:])] for t in second.tangents
+    ]
+    known = second.along(directions)
+    function, loss = scene.function, second.loss
+
+    def objective(x: Tensor) -> Tensor:
+        return loss(function(x, *others))
+
+    found = _compiled(hessian(objective))(first).double()
+    count = first.numel()
+    along = torch.stack([d[0].reshape(count) for d in directions]).double()
+    contracted = along @ found.reshape(count, count) @ along.T
+    yield Compared("second", f"hessian of {scene.names[0]}", contracted, known)

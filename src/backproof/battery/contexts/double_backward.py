@@ -84,7 +84,7 @@ def _by_parts(
             for k, t in zip(second.product(loss, r), d, strict=True)
         )
     else:
-        numeric = second.numeric(1, 2)
+        numeric = second.numeric(r, d)
         curvature, curvature_bar, terms = numeric.value, numeric.bar, numeric.scale
     parts = (
         float(contracted(c_second, d)) * value,

@@ -19,6 +19,7 @@ def surroundings_kept() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(preserved())
         stack.enter_context(_quiet())
+        stack.enter_context(_no_fallback_warnings())
         stack.enter_context(_autograd_kept())
         stack.enter_context(_dynamo_reset())
         yield
@@ -35,6 +36,19 @@ def _quiet() -> Iterator[None]:
             yield
         finally:
             logging.disable(before)
+
+
+@contextlib.contextmanager
+def _no_fallback_warnings() -> Iterator[None]:
+    """C++ writes these past Python's warnings; torch.func's has no way to be asked for."""
+    legacy = torch._C._debug_only_are_vmap_fallback_warnings_enabled()
+    torch._C._debug_only_display_vmap_fallback_warnings(False)
+    torch._C._functorch._set_vmap_fallback_warning_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._debug_only_display_vmap_fallback_warnings(legacy)
+        torch._C._functorch._set_vmap_fallback_warning_enabled(True)
 
 
 @contextlib.contextmanager

@@ -24,13 +24,15 @@ from torch import Tensor
 
 from backproof.battery.survey.known import Known, rounding
 from backproof.battery.survey.loss import Loss
-from backproof.battery.survey.scene import Scene, contracted, magnitude
+from backproof.battery.survey.scene import Sample, Scene, contracted, magnitude
 from backproof.probe import PRECISIONS, real_dtype
 
 _STEPS = {  # of tangents that are themselves a part of x: eps and truncation balance
     torch.float64: (1e-2, 1e-3, 1e-4, 1e-5),
     torch.float32: (0.5, 0.2, 0.05),
 }
+Tangents = Sequence[Sequence[Tensor]]
+
 _USELESS = 0.05  # a bar beyond this share of the terms decides nothing
 _DIRECTIONS = 3
 
@@ -80,12 +82,12 @@ class SecondOrder:
             hessian_r = []  # the gradient does not depend on the inputs any more
         claimed = float(contracted([k.value for k in hessian_r], d[: len(hessian_r)]))
         try:
-            truth = self.numeric(1, 2)
+            truth = self.numeric(r, d)
         except Exception:
             return ""  # eager mode does not run beside the case
         slack = 8 * sum(k.movement() for k in hessian_r) * _length(d)
         bar = truth.bar + slack + rounding(torch.float64, self.scene.size) * truth.scale
-        if abs(claimed - truth.value) <= bar or not self._is_smooth(2):
+        if abs(claimed - truth.value) <= bar or not self._is_smooth(d):
             return ""
         return (
             f"eager mode's own double backward is {claimed:.6g} along a direction in "
@@ -111,21 +113,27 @@ class SecondOrder:
         """The directions that Hessians are taken along."""
         return [self.scene.tangents(10 + k) for k in range(_DIRECTIONS)]
 
-    def hessian(self, sample: int = 0) -> Known:
+    def hessian(self, sample: Sample = 0) -> Known:
         """The Hessian of `loss` along `tangents`, float64 (m, m).
 
         Row j, column i is d/ds_i <g, r_j>, which for a surrogate need not be symmetric.
         """
-        return (
-            self._hessian_by_eager(sample) if self.trusted else self._by_steps(sample)
-        )
+        return self.along(self.tangents, sample)
 
-    def numeric(self, r: int, d: int, sample: int = 0) -> Numeric:
-        """d/dt <r, g(x + t d)> for tangents `r` and `d`, by their numbers."""
+    def along(self, tangents: Tangents, sample: Sample = 0) -> Known:
+        """The same along other tangents."""
+        if self.trusted:
+            return self._by_eager(tangents, sample)
+        return self._by_steps(tangents, sample)
+
+    def numeric(
+        self, r: Sequence[Tensor], d: Sequence[Tensor], sample: Sample = 0
+    ) -> Numeric:
+        """d/dt <r, g(x + t d)>."""
         scene = self._fine
         precision = max((real_dtype(t) for t in scene.dtypes), key=_eps)
         steps = _STEPS.get(precision, _STEPS[torch.float32])
-        along, against = scene.tangents(r), scene.tangents(d)
+        along, against = _like(r, scene), _like(d, scene)
         quotients, noise = [], []
         terms = 0.0
         for h in steps:
@@ -156,7 +164,7 @@ class SecondOrder:
             return self.scene
 
     def _slope(
-        self, r: Sequence[Tensor], d: Sequence[Tensor], h: float, sample: int
+        self, r: Sequence[Tensor], d: Sequence[Tensor], h: float, sample: Sample
     ) -> tuple[float, float]:
         """<r, g> at x + h d, and the size of its terms."""
         scene = self._fine
@@ -168,10 +176,10 @@ class SecondOrder:
         gradients = torch.autograd.grad(value, moved, allow_unused=True)
         return float(contracted(gradients, r)), magnitude(gradients, r)
 
-    def _is_smooth(self, d: int) -> bool:
+    def _is_smooth(self, d: Sequence[Tensor]) -> bool:
         """Whether the eager gradient is the derivative of forward along tangent `d`."""
         scene = self._fine
-        against = scene.tangents(d)
+        against = _like(d, scene)
         known = [k.value for k in scene.pulled(list(scene.loss.weights))]
         claimed, scale = float(contracted(known, against)), magnitude(known, against)
         h = 1e-4 if scene.dtypes[0] in (torch.float64, torch.complex128) else 0.05
@@ -183,8 +191,8 @@ class SecondOrder:
         slope = (sides[0] - sides[1]) / (2 * h)
         return abs(slope - claimed) <= 1e-2 * scale
 
-    def _hessian_by_eager(self, sample: int) -> Known:
-        loss, tangents = self.loss, self.tangents
+    def _by_eager(self, tangents: Tangents, sample: Sample) -> Known:
+        loss = self.loss
 
         def compute(leaves: list[Tensor]) -> Sequence[Tensor | None]:
             value = loss(self.scene.function(*leaves))
@@ -201,12 +209,8 @@ class SecondOrder:
         scale = max(float(k.value) for k in known[1:] if k.value is not None)
         return replace(known[0], scale=scale)
 
-    def _by_steps(self, sample: int) -> Known:
-        count = _DIRECTIONS
-        found = [
-            [self.numeric(10 + j, 10 + i, sample) for i in range(count)]
-            for j in range(count)
-        ]
+    def _by_steps(self, tangents: Tangents, sample: Sample) -> Known:
+        found = [[self.numeric(r, d, sample) for d in tangents] for r in tangents]
         value = torch.tensor(
             [[n.value for n in row] for row in found], dtype=torch.float64
         )
@@ -250,6 +254,11 @@ def _sizes(
     first: Sequence[Tensor | None], tangents: Sequence[Sequence[Tensor]]
 ) -> list[Tensor]:
     return [torch.tensor(magnitude(first, t), dtype=torch.float64) for t in tangents]
+
+
+def _like(tangents: Sequence[Tensor], scene: Scene) -> list[Tensor]:
+    """In the types of this scene's inputs."""
+    return [t.to(d) for t, d in zip(tangents, scene.dtypes, strict=True)]
 
 
 def _length(tangents: Sequence[Tensor]) -> float:
