@@ -86,7 +86,10 @@ def test_a_folder_means_its_files_with_inputs(write):
     write("ops/deeper/c.py", SQUARE, INPUTS)
     found, skipped = places("ops")
     assert [p.text for p in found] == [str(Path("ops/a.py")), str(Path("ops/b.py"))]
-    assert skipped == [(str(Path("ops/train.py")), "it gives no inputs")]
+    assert skipped == [
+        (str(Path("ops/train.py")), "it gives no inputs, so it was not imported"),
+        (f"{Path('ops/deeper')}{os.sep}", "a sub-folder, which is not descended into"),
+    ]
     assert places("ops", gives="run")[0] == found
 
 
@@ -470,16 +473,16 @@ def test_no_inputs_says_how_to_give_them(write):
     write("ops.py", SQUARE.replace("ctx, x", "ctx, x, scale: float, bias=None, p=2"))
     assert refusal("ops.py") == textwrap.dedent("""\
         ops.py::Square has no inputs to run it on.
-        Give them on the command line, with shapes of your own for x, scale, bias, p:
+        Give them on the command line, with a shape in place of SHAPE, as f64[3,10]:
 
-            backproof check ops.py::Square -i 'f64[3,4] 0.5 None 2'
+            backproof check ops.py::Square -i 'x=f64[SHAPE] scale=0.5 bias=None p=2'
 
         or in ops.py, beside it:
 
             @backproof.inputs_for(Square)
             def square_inputs(seed=0):
                 random = torch.Generator().manual_seed(seed)
-                x = torch.randn(3, 4, generator=random).double().requires_grad_()
+                x = torch.randn(SHAPE, generator=random).double().requires_grad_()
                 scale = 0.5
                 bias = None
                 p = 2
@@ -488,9 +491,21 @@ def test_no_inputs_says_how_to_give_them(write):
         or in a function called `inputs`, or in any other with --inputs-from NAME.""")
 
 
-def test_the_advice_works_as_it_stands(write):
+def test_no_inputs_for_an_operator(write):
+    write("ops.py", OPERATORS.format(name="five"))
+    words = refusal("ops.py::five")
+    assert "check ops.py::five -i 'x=f64[SHAPE] factor=2.0'" in words
+    assert "        x = torch.randn(SHAPE, generator=random)" in words
+    words = refusal("torch.ops.aten.add.Tensor")
+    assert words.endswith("-i 'self=f64[SHAPE] other=f64[SHAPE]'")
+
+
+def test_the_advice_works_once_it_has_a_shape(write):
     path = write("ops.py", "import backproof\n", SQUARE)
-    lines = refusal("ops.py").splitlines()
+    advised = refusal("ops.py")
+    with pytest.raises(BadInput, match="a dimension"):
+        only("ops.py::Square", inputs=("x=f64[SHAPE]",)).cases()
+    lines = advised.replace("SHAPE", "3, 4").splitlines()
     command = next(line for line in lines if "backproof check" in line)
     text = command.partition("'")[2].rstrip("'")
     assert only("ops.py::Square", inputs=(text,)).cases()

@@ -8,6 +8,7 @@ missing, less is known and nothing breaks.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -61,6 +62,27 @@ def qualified_name(overload: torch._ops.OpOverload) -> str:
 def parameter_names(overload: torch._ops.OpOverload) -> list[str]:
     """Names of its positional parameters."""
     return [a.name for a in overload._schema.arguments if not a.kwarg_only]
+
+
+def signature(overload: torch._ops.OpOverload) -> inspect.Signature:
+    """Its schema as Python has it; annotations are the schema's words for types."""
+    kind = inspect.Parameter
+    return inspect.Signature(
+        [
+            kind(
+                argument.name,
+                kind.KEYWORD_ONLY
+                if argument.kwarg_only
+                else kind.POSITIONAL_OR_KEYWORD,
+                annotation=str(argument.type),
+                default=argument.default_value
+                if argument.has_default_value()
+                else kind.empty,
+            )
+            for argument in overload._schema.arguments
+        ],
+        __validate_parameters__=False,  # schemas have required ones behind defaults
+    )
 
 
 def implementation(overload: torch._ops.OpOverload) -> Callable[..., Any] | None:

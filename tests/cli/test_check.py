@@ -74,6 +74,11 @@ def test_nothing_in_a_folder(check, write):
         (["right.py", "-i", "f64[3"], "    f64[3\n         ^\nexpected `,` or `]`"),
         (["right.py", "-i", "*f64[3]"], "no input needs a gradient"),
         (["right.py", "-i", "f64[3] f64[3]"], "forward raises on the given inputs"),
+        (["picky.py", "-i", "f64[3]"], "ValueError: a matrix, please at picky.py:8"),
+        (["right.py", "-i", "y=f64[3]"], "`--inputs` gives `y`; Square takes `x`"),
+        (["right.py", "--reference", "plain"], "there is no `plain` in right.py"),
+        (["right.py", "--budget", "soon"], "and not 'soon'"),
+        (["right.py", "--contexts", "vmapp"], "there is no context 'vmapp'"),
         (["right.py", "-i", "i8[3]>500"], "no int8 lies within these bounds"),
         (["right.py", "--laws", "BP999"], "there is no code 'BP999'"),
         (["right.py", "--expect", "soft"], "there is no `soft` in right.py"),
@@ -83,12 +88,15 @@ def test_nothing_in_a_folder(check, write):
         ([], "Missing argument 'TARGET...'"),
     ],
 )
-def test_bad_input_ends_2_and_says_what_to_do(check, arguments, words):
+def test_bad_input_ends_2_and_says_what_to_do(check, write, files, arguments, words):
+    refusing = 'raise ValueError("a matrix, please")\n        return x * x'
+    write("picky.py", files["right"].replace("return x * x", refusing))
     result = check(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert words in result.stderr
+    assert words in result.stderr or words in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
+    assert all(len(line) <= 80 for line in result.stderr.splitlines())
 
 
 def test_json_is_all_that_is_on_standard_output(check, write, files):

@@ -69,7 +69,7 @@ def _case(given: Any, subject: Subject, maker: str, label: str) -> Case:
     else:
         raise BadInput(f"`{maker}` gives {_kind(given)}; {_ACCEPTED}")
     _refuse_without_tensor(case, subject, maker)
-    return _positional(case, subject, maker)
+    return positional(case, subject, maker)
 
 
 def _refuse_without_tensor(case: Case, subject: Subject, maker: str) -> None:
@@ -85,8 +85,12 @@ def _refuse_without_tensor(case: Case, subject: Subject, maker: str) -> None:
         )
 
 
-def _positional(case: Case, subject: Subject, maker: str) -> Case:
-    """Keywords in their places: `apply` of a Function takes none."""
+def positional(case: Case, subject: Subject, maker: str) -> Case:
+    """Keywords in their places: `apply` of a Function takes none.
+
+    Raises:
+        BadInput: there is no such parameter, or one has no value.
+    """
     if subject.definition is None or not case.keywords:
         return case
     forward = subject.definition.forward

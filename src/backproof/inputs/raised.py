@@ -35,6 +35,13 @@ def shortened(error: BaseException) -> str:
     return "\n".join([*lines, last])
 
 
+def own_line(error: BaseException) -> str:
+    """`file:line` of the user's innermost frame; empty where there is none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not is_foreign(f.filename)]
+    return f"{near(own[-1].filename)}:{own[-1].lineno}" if own else ""
+
+
 def is_foreign(file: str) -> bool:
     """Whether `file` belongs to Python, to an installed package or to backproof."""
     return file.startswith(("<", *_FOREIGN))

@@ -16,7 +16,7 @@ from typing import Any
 from backproof import dispatcher
 from backproof.errors import BadInput
 from backproof.inputs.draw import draw
-from backproof.inputs.made import cases_of
+from backproof.inputs.made import cases_of, positional
 from backproof.inputs.registered import identity, registered, registered_in
 from backproof.records import Location
 from backproof.report import Unchecked
@@ -196,7 +196,10 @@ def _all_cases(
     makers: list[Callable[..., Any]], subject: Subject, options: Options
 ) -> list[Case]:
     names, seed = subject.parameter_names(), options.seed
-    cases = [draw(text, names, seed=seed) for text in options.inputs]
+    cases = [
+        positional(draw(text, names, seed=seed), subject, "--inputs")
+        for text in options.inputs
+    ]
     for maker in makers:
         cases += cases_of(maker, subject, seed=seed)
     return cases

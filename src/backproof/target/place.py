@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,14 +93,20 @@ def _could_be_module(text: str) -> bool:
 
 def _in_folder(folder: Path, gives: str | None) -> tuple[list[Place], list[Unchecked]]:
     files = sorted(path for path in folder.glob("*.py") if path.is_file())
+    below = sorted({path.parent for path in folder.glob("[!._]*/*.py")})
     if not files:
-        raise BadInput(f"{folder}: there is no *.py in this folder")
+        hint = f"; give a sub-folder, such as {below[0]}" if below else ""
+        raise BadInput(f"{folder}: there is no *.py in this folder{hint}")
     found, skipped = [], []
     for path in files:
         if _may_give_inputs(path, gives):
             found.append(Place(str(path), file=str(path), in_folder=True))
         else:
-            skipped.append(Unchecked(str(path), "it gives no inputs"))
+            reason = "it gives no inputs, so it was not imported"
+            skipped.append(Unchecked(str(path), reason))
+    for inner in below:
+        reason = "a sub-folder, which is not descended into"
+        skipped.append(Unchecked(f"{inner}{os.sep}", reason))
     return found, skipped
 
 

@@ -6,15 +6,18 @@ import inspect
 import re
 from pathlib import Path
 
+from backproof import dispatcher
 from backproof.subject import Subject
 from backproof.target.place import Place
 
-_TENSOR = "f64[3,4]"
+_SHAPE = "SHAPE"  # it does not parse, lest somebody takes it for one that was tried
+_TENSOR = f"f64[{_SHAPE}]"
 _BY_ANNOTATION = {
     "int": "2",
     "float": "0.5",
     "bool": "True",
     "str": '"text"',
+    "number": "0.5",
     int: "2",
     float: "0.5",
     bool: "True",
@@ -32,16 +35,22 @@ def no_inputs(subject: Subject, target: str, place: Place, others: int) -> str:
         others: how many more subjects there have none either.
     """
     sample = _sample(subject)
-    names = [name.lstrip("*") for name in subject.parameter_names()]
-    line = " ".join(sample)
+    parameters = subject.parameter_names()
+    names = [name.lstrip("*") for name in parameters]
+    line = " ".join(map(_item, parameters, sample))
     also = f", nor has any of {others} more there" if others else ""
-    file = Path(place.file).name if place.file else place.module
-    return f"""\
+    shape = f", with a shape in place of {_SHAPE}, as f64[3,10]"
+    command = f"""\
 {target} has no inputs to run it on{also}.
-Give them on the command line, with shapes of your own for {", ".join(names)}:
+Give them on the command line{shape if _TENSOR in sample else ""}:
 
     backproof check {target} -i '{line}'
-
+"""
+    if place.module == "torch":  # nobody writes into that
+        return command.rstrip()
+    file = Path(place.file).name if place.file else place.module
+    return f"""\
+{command}
 or in {file}, beside it:
 
     @backproof.inputs_for({_expression(subject, target)})
@@ -53,15 +62,26 @@ or in {file}, beside it:
 or in a function called `inputs`, or in any other with --inputs-from NAME."""
 
 
+def _item(parameter: str, value: str) -> str:
+    return value if parameter.startswith("*") else f"{parameter}={value}"
+
+
 def _sample(subject: Subject) -> list[str]:
     """One argument a parameter, in the language of input strings."""
-    source = subject.definition.forward if subject.definition else subject.function
     try:
-        parameters = inspect.signature(source).parameters
+        parameters = _signature(subject).parameters
     except (TypeError, ValueError):
         return [_TENSOR]
     names = [name.lstrip("*") for name in subject.parameter_names()]
     return [_argument(parameters[name]) for name in names if name in parameters]
+
+
+def _signature(subject: Subject) -> inspect.Signature:
+    if subject.operator is not None:
+        return dispatcher.signature(subject.operator)
+    if subject.definition is not None:
+        return inspect.signature(subject.definition.forward)
+    return inspect.signature(subject.function)
 
 
 def _argument(parameter: inspect.Parameter) -> str:
@@ -76,7 +96,7 @@ def _argument(parameter: inspect.Parameter) -> str:
 
 
 def _assignments(names: list[str], sample: list[str]) -> str:
-    make = "torch.randn(3, 4, generator=random).double().requires_grad_()"
+    make = f"torch.randn({_SHAPE}, generator=random).double().requires_grad_()"
     return "\n".join(
         f"        {name} = {make if value == _TENSOR else value}"
         for name, value in zip(names, sample, strict=False)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from backproof.battery.trial.flat import Input
 from backproof.errors import BadInput
+from backproof.inputs.raised import own_line
 from backproof.probe import PRECISIONS, Domain, real_dtype
 from backproof.subject import Subject
 
@@ -77,9 +78,11 @@ def _refuse_kind(subject: Subject, name: str, leaf: Tensor) -> None:
 def forward_raised(subject: Subject, error: Exception) -> str:
     """The message for a forward that raises on the case's own inputs."""
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    line = own_line(error)
+    at = f"\n  at {line}" if line else ""
     return (
         f"{subject.name}: forward raises on the given inputs: {type(error).__name__}: "
-        f"{first}\n  Nothing was checked; give inputs that forward accepts"
+        f"{first}{at}\n  Nothing was checked; give inputs that forward accepts"
     )
 
 
