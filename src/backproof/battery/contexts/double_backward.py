@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from backproof.battery.survey.context import Compared, compared, context
-from backproof.battery.survey.known import Known, rounding
+from backproof.battery.survey.known import MOVEMENTS, Known
 from backproof.battery.survey.scene import Scene, contracted, magnitude
-from backproof.battery.survey.second_order import SecondOrder, second_backward
+from backproof.battery.survey.second_order import (
+    SecondOrder,
+    pulled_back,
+    second_backward,
+)
 
 
 @context("eager", code="BP102")
@@ -32,35 +37,22 @@ def grad_penalty_mixed(scene: Scene) -> Iterator[Compared]:
     """A gradient penalty on a product of the output with a smooth factor loses no term."""
     second = SecondOrder(scene)
     r, d = scene.tangents(1), scene.tangents(2)
-    loss = second.loss
+    known = _by_parts(second, r, d)
     leaves = scene.leaves()
-    product = _factor(leaves) * loss(scene.function(*leaves))
+    product = _factor(leaves) * second.loss(scene.function(*leaves))
     found = second_backward(product, leaves, r)
-    expected, bar, scale = _by_parts(second, r, d)
     got = contracted(found, d).detach()
-    known = Known(
-        torch.tensor(expected, dtype=torch.float64),
-        scene.coarsest,
-        scene.size,
-        lambda: 0.0,
-        bar=bar + 8 * rounding(scene.coarsest, scene.size) * scale,
-    )
     yield Compared("second", "derivative of the gradient penalty", got, known)
 
 
-def _factor(leaves: list[Tensor]) -> Tensor:
+def _factor(leaves: Sequence[Tensor]) -> Tensor:
     """c(x) = 1 + mean |x|^2 / 2, over all inputs: smooth, and its derivative known."""
-    total = 1.0
-    for x in leaves:
-        total = total + (x.abs() ** 2).mean() / 2
-    assert isinstance(total, Tensor)
-    return total
+    means = [(x.abs() ** 2).mean().double() for x in leaves if x.numel()]
+    return 1.0 + torch.stack(means).sum() / 2
 
 
-def _by_parts(
-    second: SecondOrder, r: list[Tensor], d: list[Tensor]
-) -> tuple[float, float, float]:
-    """d/dx <r, gradient of c L> along d, a bar and the size of the terms.
+def _by_parts(second: SecondOrder, r: Sequence[Tensor], d: Sequence[Tensor]) -> Known:
+    """d/dx <r, gradient of c L> along d.
 
         <d, c'' r> L + <c', r> <L', d> + <L', r> <c', d> + c <L'' r, d>
 
@@ -68,41 +60,43 @@ def _by_parts(
     trusted, a numeric one elsewhere.
     """
     scene, loss = second.scene, second.loss
-    x = scene.plain()
-    value = float(loss([k.value for k in scene.outputs()]))  # type: ignore[misc]
-    cotangents = _cotangents(scene, loss)
-    slope = [k.value for k in scene.pulled(cotangents)]
-    factor = float(_factor(x))
-    c_slope = [t / t.numel() for t in x]
-    c_second = [t / t.numel() for t in r]
-    if second.trusted:
-        hessian_r = [k.value for k in second.product(loss, r)]
-        curvature = float(contracted(hessian_r, d))
-        curvature_bar, terms = 0.0, magnitude(hessian_r, d)
-        curvature_bar = 8 * sum(
-            k.movement() * float(t.abs().double().sum())
-            for k, t in zip(second.product(loss, r), d, strict=True)
+    numeric = None if second.trusted else second.numeric(r, d)
+
+    def compute(leaves: list[Tensor]) -> list[Tensor | None]:
+        value = loss(scene.function(*leaves))
+        slope = torch.autograd.grad(
+            value, leaves, create_graph=numeric is None, allow_unused=True
         )
-    else:
-        numeric = second.numeric(r, d)
-        curvature, curvature_bar, terms = numeric.value, numeric.bar, numeric.scale
-    parts = (
-        float(contracted(c_second, d)) * value,
-        float(contracted(c_slope, r)) * float(contracted(slope, d)),
-        float(contracted(slope, r)) * float(contracted(c_slope, d)),
-        factor * curvature,
-    )
-    sizes = (
-        abs(parts[0]),
-        magnitude(c_slope, r) * magnitude(slope, d),
-        magnitude(slope, r) * magnitude(c_slope, d),
-        factor * terms,
-    )
-    return sum(parts), 2 * factor * curvature_bar, sum(sizes)
+        if numeric is None:
+            bent = pulled_back(slope, leaves, r)
+            curvature, terms = contracted(bent, d), magnitude(bent, d)
+        else:
+            curvature = torch.tensor(numeric.value, dtype=torch.float64)
+            terms = numeric.scale
+        factor = _factor(leaves)
+        c_slope = [x.detach() / max(1, x.numel()) for x in leaves]
+        c_bent = [t / max(1, t.numel()) for t in r]
+        along_r, along_d = contracted(slope, r), contracted(slope, d)
+        c_along_r, c_along_d = contracted(c_slope, r), contracted(c_slope, d)
+        parts = [
+            contracted(c_bent, d) * value.double(),
+            c_along_r * along_d,
+            along_r * c_along_d,
+            factor * curvature,
+        ]
+        size = (
+            abs(float(parts[0].detach()))
+            + magnitude(c_slope, r) * magnitude(slope, d)
+            + magnitude(slope, r) * magnitude(c_slope, d)
+            + float(factor.detach()) * terms
+        )
+        return [torch.stack(parts).sum(), torch.tensor(size, dtype=torch.float64)]
 
-
-def _cotangents(scene: Scene, loss: object) -> list[Tensor]:
-    """The cotangents that the loss sends: u + v y."""
-    outputs = [k.value.clone().requires_grad_() for k in scene.outputs()]  # type: ignore[union-attr]
-    gradients = torch.autograd.grad(loss(outputs), outputs)  # type: ignore[operator]
-    return list(gradients)
+    expected, size = scene.know(compute)
+    assert size.value is not None
+    expected = replace(expected, scale=float(size.value))
+    if numeric is None:
+        return expected
+    factor = float(_factor(scene.plain()))
+    bar = 2 * factor * numeric.bar / MOVEMENTS
+    return replace(expected, movement=lambda: bar + expected.movement())

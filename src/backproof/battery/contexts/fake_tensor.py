@@ -10,6 +10,7 @@ from torch import Tensor
 
 from backproof.battery.survey.context import Compared, context
 from backproof.battery.survey.scene import Scene
+from backproof.battery.survey.style import style_of
 
 Form = tuple[object, ...]
 
@@ -20,7 +21,12 @@ def fake_tensor_mode(scene: Scene) -> Iterator[Compared]:
     from torch._subclasses import FakeTensorMode
 
     mode = FakeTensorMode()
-    yield from _forms_agree(scene, mode.from_tensor, mode)
+    try:
+        yield from list(_forms_agree(scene, mode.from_tensor, mode))
+    except (RuntimeError, NotImplementedError) as error:
+        if not _lacks_fake_rule(error) or style_of(scene).kind != "operator":
+            raise
+        yield Compared("rule", "the fake rule of the operator", None, "registered")
 
 
 @context("export", code="BP407")
@@ -31,6 +37,14 @@ def meta_device(scene: Scene) -> Iterator[Compared]:
         return tensor.detach().to("meta").requires_grad_(tensor.requires_grad)
 
     yield from _forms_agree(scene, meta, contextlib.nullcontext())
+
+
+def _lacks_fake_rule(error: Exception) -> bool:
+    """Whether an operator cannot be traced because nobody said what it returns."""
+    from torch._subclasses.fake_tensor import UnsupportedOperatorException
+
+    unsupported = isinstance(error, UnsupportedOperatorException)
+    return unsupported or "no fake impl registered" in str(error)
 
 
 def _forms_agree(

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.func import hessian, jacfwd, jacrev, vmap
 
 from backproof.battery.survey.context import Compared, context
+from backproof.battery.survey.known import stacked
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.second_order import SecondOrder
 
@@ -42,9 +43,8 @@ def vmap_hessian(scene: Scene) -> Iterator[Compared]:
         return hessian(scene.along(loss, tangents, base))(s)
 
     found = vmap(at, randomness="same")(*scene.batch(size))
-    for sample in range(size):
-        known = second.hessian(sample)
-        yield Compared("second", f"hessian {sample}", found[sample].double(), known)
+    known = stacked([second.hessian(k) for k in range(size)])
+    yield Compared("second", "hessian", found.double(), known)
 
 
 def _second(

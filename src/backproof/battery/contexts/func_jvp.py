@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from backproof.battery.survey.agreement import outputs_agree
+from backproof.battery.survey.agreement import examples, outputs_agree
 from backproof.battery.survey.context import Compared, context
 from backproof.battery.survey.forward_mode import tangents_agree
 from backproof.battery.survey.scene import Scene
@@ -39,6 +39,10 @@ def vmap_jvp(scene: Scene) -> Iterator[Compared]:
         return pushed
 
     batched = torch.func.vmap(push, randomness="same")(*scene.batch(size), *stacked)
+    misshapen = [c for c in examples(scene, batched, size, "tangent") if not c.alike]
+    if misshapen:
+        yield from misshapen
+        return
     for sample in range(size):
         mine = [t[sample] for t in batched]
         yield from tangents_agree(scene, mine, tangents[sample], sample)

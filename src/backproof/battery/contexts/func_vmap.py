@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch.func import functional_call, vmap
 
+from backproof.battery.survey.agreement import examples
 from backproof.battery.survey.context import Compared, compared, context
 from backproof.battery.survey.scene import Scene
 
@@ -26,8 +27,12 @@ def vmap_outer_autograd(scene: Scene) -> Iterator[Compared]:
     """A backward through the result of `vmap` gives each example its own gradient."""
     leaves = [t.requires_grad_() for t in scene.batch(_SIZE)]
     outputs = vmap(scene.function, randomness="same")(*leaves)
-    examples = [scene.loss([y[k] for y in outputs]) for k in range(_SIZE)]
-    found = torch.autograd.grad(torch.stack(examples).sum(), leaves, allow_unused=True)
+    misshapen = [c for c in examples(scene, outputs, _SIZE, "output") if not c.alike]
+    if misshapen:
+        yield from misshapen
+        return
+    losses = [scene.loss([y[k] for y in outputs]) for k in range(_SIZE)]
+    found = torch.autograd.grad(torch.stack(losses).sum(), leaves, allow_unused=True)
     known = scene.stacked(scene.gradients, _SIZE)
     yield from compared("gradient", scene.names, found, known)
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import torch
 from torch.func import vmap
 
-from backproof.battery.survey.context import Compared, NotApplicable, context
+from backproof.battery.survey.context import Compared, NotApplicable, compared, context
+from backproof.battery.survey.known import stacked
 from backproof.battery.survey.scene import Scene
 
 _SIZE = 3
@@ -29,7 +30,7 @@ def vmap_uneven(scene: Scene) -> Iterator[Compared]:
         known = scene.shared(_SIZE, batched=batched)
         names = ", ".join(scene.names[k] for k in batched)
         for name, mine, right in zip(scene.output_names, found, known, strict=True):
-            what = f"output {name} with {names} batched"
+            what = f"{name} with {names} batched"
             yield Compared("output", what, mine, right)
 
 
@@ -55,11 +56,7 @@ def nested_vmap(scene: Scene) -> Iterator[Compared]:
     nested = [torch.stack(list(same)) for same in zip(*groups, strict=True)]
     inner = vmap(scene.function, randomness="same")
     found = vmap(inner, randomness="same")(*nested)
-    known = [scene.outputs(0), scene.outputs(1)]
-    for row, column in itertools.product(range(2), range(2)):
-        sample = column if row == 0 else 1 - column
-        for name, mine, right in zip(
-            scene.output_names, found, known[sample], strict=True
-        ):
-            what = f"output {name} [{row}, {column}]"
-            yield Compared("output", what, mine[row, column], right)
+    row = scene.stacked(scene.outputs, 2)
+    back = scene.stacked(lambda k: scene.outputs(1 - k), 2)
+    known = [stacked([a, b]) for a, b in zip(row, back, strict=True)]
+    yield from compared("output", scene.output_names, found, known)

@@ -40,3 +40,13 @@ def both_agree(
     yield from outputs_agree(scene, outputs, sample)
     if alike:
         yield from gradients_agree(scene, gradients, sample)
+
+
+def examples(
+    scene: Scene, batched: Sequence[Tensor], size: int, words: str
+) -> Iterator[Compared]:
+    """Whether each batched output has one example a sample: what else is asked needs it."""
+    for name, got, shape in zip(scene.output_names, batched, scene.shapes, strict=True):
+        yield Compared(
+            words, f"shape of the {words} {name}", tuple(got.shape), (size, *shape)
+        )

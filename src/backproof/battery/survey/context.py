@@ -47,6 +47,11 @@ class Compared:
     got: Any
     expected: Known | object
 
+    @property
+    def alike(self) -> bool:
+        """Whether a fact is what it has to be."""
+        return bool(self.got == self.expected)
+
 
 Measure = Callable[["Scene"], Iterator[Compared]]
 
@@ -90,4 +95,5 @@ def compared(
 ) -> Iterator[Compared]:
     """One `Compared` for each of `names`, in order."""
     for name, mine, known in zip(names, got, expected, strict=True):
-        yield Compared(kind, f"{kind} of {name}", mine, known)
+        what = name if name.startswith(kind) else f"{kind} of {name}"
+        yield Compared(kind, what, mine, known)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from backproof.probe import PRECISIONS, real_dtype
 
-_MOVEMENTS = 8.0  # of the change at neighbouring inputs: roundings that add up
+MOVEMENTS = 8.0  # of the change at neighbouring inputs: roundings that add up
 _COARSE = 1e-4  # an eps above this is one of 16 bits
 
 
@@ -84,12 +84,14 @@ def _numbers(got: Tensor, expected: Tensor, known: Known) -> Difference:
     same = (mine == right) | (mine.isnan() & right.isnan())
     off = torch.where(same, 0.0, (mine - right).abs())
     error = float(off.nan_to_num(math.inf, math.inf).max())
+    if error == 0:
+        return Difference(0.0, 0.0, 0.0, "")
     scale = _top(right) if known.scale is None else max(known.scale, _top(right))
     bar = known.bar
     if bar is None:
         bar = rounding(known.dtype, known.size) * scale
         if error > bar:
-            bar += _MOVEMENTS * known.movement()
+            bar += MOVEMENTS * known.movement()
     if error <= bar:
         return Difference(error, bar, scale, "")
     if not bool(mine.any()):
@@ -105,6 +107,8 @@ def stacked(known: Sequence[Known]) -> Known:
         known[0],
         value=torch.stack(values) if len(values) == len(known) else None,
         movement=lambda: max(k.movement() for k in known),
+        scale=max((k.scale for k in known if k.scale is not None), default=None),
+        bar=max((k.bar for k in known if k.bar is not None), default=None),
     )
 
 

@@ -158,11 +158,7 @@ def _folded(compared: Sequence[Compared]) -> _Seen:
             words = found.words
             measured = {"error": found.error, "bar": found.bar, "scale": found.scale}
         else:
-            words = (
-                ""
-                if one.got == one.expected
-                else (f"is {one.got} instead of {one.expected}")
-            )
+            words = _fact(one.got, one.expected)
             measured = {}
         if words:
             wrong.append(f"{one.what} {words}")
@@ -173,6 +169,13 @@ def _folded(compared: Sequence[Compared]) -> _Seen:
     if wrong:
         return _Seen(CellStatus.WRONG, "\n".join(wrong), numbers, frozenset(kinds))
     return _Seen(CellStatus.RIGHT, "")
+
+
+def _fact(got: object, expected: object) -> str:
+    """What is wrong with a fact; where nothing was expected the fact says it itself."""
+    if got == expected:
+        return ""
+    return f"{got}" if expected == "" else f"is {got} instead of {expected}"
 
 
 def _cell(
