@@ -20,6 +20,7 @@ from planted.member import (
 )
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 # ----------------------------------------------------------------------------- faults
 
@@ -269,6 +270,7 @@ class Recomputed(Function):
         return Recomputed.run(x, w)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g):
         leaves = [t.detach().requires_grad_() for t in ctx.saved_tensors]
         with torch.enable_grad():

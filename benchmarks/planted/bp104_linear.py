@@ -6,6 +6,7 @@ import torch
 from planted.member import BFLOAT16, FLOAT32, fault, fixed, indices, normal, twin
 from torch import nn
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 # ----------------------------------------------------------------------------- faults
 
@@ -127,6 +128,7 @@ class FusedCrossEntropyScaled(FusedCrossEntropy):
     """The gradient is made in forward, and multiplied by the incoming one."""
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g):
         (of_logits,) = ctx.saved_tensors
         return g * of_logits, None
@@ -138,9 +140,9 @@ class ScaledToRange(_Softplus):
 
     @staticmethod
     def backward(ctx, g):
-        largest = g.abs().max()
-        if largest == 0:
+        if not g.any():
             return torch.zeros_like(g)
+        largest = g.abs().max()
         return _Softplus.backward(ctx, g / largest) * largest
 
 

@@ -15,6 +15,7 @@ from planted.member import (
 )
 from torch import nn
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 # ----------------------------------------------------------------------------- faults
 
@@ -61,6 +62,7 @@ class _HardChoice(Function):
         return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g):
         (soft,) = ctx.saved_tensors
         return soft * (g - (g * soft).sum(-1, keepdim=True))

@@ -7,6 +7,7 @@ import math
 import torch
 from planted.member import FLOAT16, FLOAT32, drawn, fault, fixed, normal, twin, values
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 # ----------------------------------------------------------------------------- faults
 
@@ -177,6 +178,7 @@ class MaskedSoftmaxByParts(_MaskedSoftmax):
     """Minus infinity in what is saved, and nothing infinite comes out."""
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g):
         hidden, warmth, y = ctx.saved_tensors
         centred = y * (g - (g * y).sum(-1, keepdim=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from planted.member import FLOAT32, fault, normal, twin, uniform
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 # ----------------------------------------------------------------------------- faults
 
@@ -124,6 +125,7 @@ class KeptForLater(Function):
         return x.sin()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g):
         (x,) = ctx.saved_tensors
         if ctx.slope is None:
@@ -144,6 +146,7 @@ class PoppedFromACopy(Function):
         return stages[-1].clone()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g):
         slopes = list(ctx.slopes)
         while slopes:
@@ -191,6 +194,7 @@ class ResetFirst(Function):
         return torch.stack([x, 2 * x, 3 * x])
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g):
         ctx.total.zero_()
         for k in range(3):

@@ -9,6 +9,7 @@ import torch
 from planted.member import FLOAT32, fault, normal, twin, uniform
 from torch import nn
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 from torch.utils import checkpoint
 
 # ----------------------------------------------------------------------------- faults
@@ -131,6 +132,7 @@ class Replayed(Function):
         return _noisy_layer(x, w)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g):
         leaves = [t.detach().requires_grad_() for t in ctx.saved_tensors]
         with torch.random.fork_rng(devices=[]), torch.enable_grad():

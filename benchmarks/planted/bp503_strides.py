@@ -141,12 +141,28 @@ class LinearIndex(Function):
         return of_x, None
 
 
+@fault(normal(4, 6))
+class LazyNegation(Function):
+    """contiguous() keeps a negation that is not done yet, as in a gradient's `.imag`."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        seen = read_memory(g.detach().contiguous())
+        return torch.from_numpy(seen).view(x.shape) * x.cos()
+
+
 # ------------------------------------------------------------------------------ twins
 
 
 @twin(normal(4, 6))
 class ContiguousFirst(Function):
-    """A bare pointer, to a contiguous copy."""
+    """A bare pointer, to a contiguous copy in which all is resolved."""
 
     @staticmethod
     def forward(ctx, x):
@@ -158,7 +174,7 @@ class ContiguousFirst(Function):
     def backward(ctx, g):
         (y,) = ctx.saved_tensors
         slope = 1 - y.contiguous().numpy().ravel() ** 2
-        seen = read_memory(g.detach().contiguous())
+        seen = read_memory(g.detach().resolve_neg().contiguous())
         return torch.from_numpy(seen * slope).view(y.shape)
 
 

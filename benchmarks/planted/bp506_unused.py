@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from planted.member import FLOAT32, fault, normal, twin
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 # ----------------------------------------------------------------------------- faults
 
@@ -18,6 +19,7 @@ class _Attention(Function):
         return chances @ v, total
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g, _):
         chances, v = ctx.saved_tensors
         of_chances = g @ v.mT
@@ -121,6 +123,7 @@ class MemoryKept(_Cell):
     """Both gradients are added."""
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g, of_memory):
         gate, y = ctx.saved_tensors
         of_new = g * (1 - y * y) + of_memory

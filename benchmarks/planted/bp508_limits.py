@@ -106,6 +106,57 @@ def geometric_mean(x):
     return x.prod(-1) ** (1 / x.shape[-1])
 
 
+@fault(normal(14, dtype=FLOAT16))
+class HalfHypotenuse(Function):
+    """Forward is careful, and backward squares in sixteen bits."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.hypot(x, torch.ones_like(x))
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * x / (1 + x * x).sqrt()
+
+
+@fault(normal(10))
+class SwishByExponentials(Function):
+    """inf / inf in backward, and sigmoid in forward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        power = x.exp()
+        gate = power / (1 + power)
+        return g * gate * (1 + x * (1 - gate))
+
+
+@fault(normal(5, 6))
+class DirectionByCube(Function):
+    """Divides by the third power of a norm that forward has scaled."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        largest = x.abs().amax(-1, keepdim=True)
+        scaled = x / torch.where(largest == 0, 1.0, largest)
+        return scaled / scaled.norm(dim=-1, keepdim=True).clamp(min=1)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        square = (x * x).sum(-1, keepdim=True)
+        along = (g * x).sum(-1, keepdim=True)
+        return (g * square - x * along) / square**1.5
+
+
 # ------------------------------------------------------------------------------ twins
 
 
@@ -128,13 +179,15 @@ class ScaledNorm(Function):
         largest = x.abs().amax(-1, keepdim=True)
         safe = torch.where(largest == 0, 1.0, largest)
         y = (x / safe).square().sum(-1, keepdim=True).sqrt() * largest
+        y = y[:, 0]
         ctx.save_for_backward(x, y)
-        return y[:, 0]
+        return y
 
     @staticmethod
     def backward(ctx, g):
         x, y = ctx.saved_tensors
-        return g[:, None] * (x / torch.where(y == 0, 1.0, y))
+        size = torch.where(y == 0, 1.0, y)
+        return g[:, None] * (x / size[:, None])
 
 
 @twin(normal(10, dtype=FLOAT16))

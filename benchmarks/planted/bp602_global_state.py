@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from planted.member import FLOAT32, fault, normal, twin, uniform
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 # ----------------------------------------------------------------------------- faults
 
@@ -46,12 +47,12 @@ class DoubleByDefault(Function):
 
 
 @fault(normal(5, 4))
-def less_its_mean(x):
-    """Gradients are off for the mean, and on afterwards, whatever they were before."""
+def largest_of_rows(x):
+    """Gradients are off for the indices, and on afterwards, whatever they were before."""
     torch.set_grad_enabled(False)
-    mean = x.mean(0)
+    at = x.argmax(1, keepdim=True)
     torch.set_grad_enabled(True)
-    return (x - mean).square()
+    return x.gather(1, at)
 
 
 @fault(normal(8, 8))
@@ -193,7 +194,7 @@ class DefaultPutBack(Function):
     @staticmethod
     def backward(ctx, g):
         (x,) = ctx.saved_tensors
-        return g * 1.5 * torch.cos(1.5 * x)
+        return (g * 1.5 * torch.cos(1.5 * x.double())).to(x.dtype)
 
 
 @twin(normal(9))
@@ -206,6 +207,7 @@ class GradModeInside(Function):
         return x.atan().exp()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g):
         (x,) = ctx.saved_tensors
         with torch.enable_grad():

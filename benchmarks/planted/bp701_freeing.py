@@ -8,6 +8,7 @@ import weakref
 import torch
 from planted.member import FLOAT32, fault, normal, twin, uniform
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 # ----------------------------------------------------------------------------- faults
 
@@ -129,6 +130,7 @@ class DetachedOutput(Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g):
         return g * ctx.y
 
@@ -179,6 +181,7 @@ class ClosureOverInput(Function):
         return x.sqrt()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g):
         return ctx.pull(g)
 

@@ -6,11 +6,12 @@ import torch
 from planted.member import FLOAT32, fault, fixed, normal, twin, uniform
 from torch import nn
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 # ------------------------------------------------------------------ waste, to be noted
 
 
-@fault(normal(40, 30, dtype=FLOAT32), reference=torch.tanh)
+@fault(normal(120, 100, dtype=FLOAT32), reference=torch.tanh)
 class EverythingSaved(Function):
     """Input, output and derivative, of which the output would do."""
 
@@ -26,7 +27,7 @@ class EverythingSaved(Function):
         return g * slope
 
 
-@fault(normal(24, 16), fixed(normal(16, 20)))
+@fault(normal(24, 64), fixed(normal(64, 80)))
 class GradientForNobody(Function):
     """A product for a frozen weight, which nobody asked for."""
 
@@ -41,7 +42,7 @@ class GradientForNobody(Function):
         return g @ w.mT, x.mT @ g
 
 
-@fault(normal(50, 20, dtype=FLOAT32), reference=torch.relu)
+@fault(normal(100, 80, dtype=FLOAT32), reference=torch.relu)
 class WideMask(Function):
     """A mask in float64, and the input beside it."""
 
@@ -56,10 +57,16 @@ class WideMask(Function):
         return g * mask.to(g.dtype)
 
 
+def sum_of_squares(x, y):
+    """Squared distances to all rows of y, of which no pair is formed."""
+    squares = len(y) * x.square().sum(1) + y.square().sum()
+    return squares - 2 * x @ y.sum(0)
+
+
 @fault(
-    normal(32, 4),
-    normal(32, 4),
-    reference=lambda x, y: torch.cdist(x, y).square().sum(-1),
+    normal(64, 4),
+    normal(64, 4),
+    reference=sum_of_squares,
 )
 class AllDifferences(Function):
     """Keeps a difference for each pair and coordinate."""
@@ -77,8 +84,8 @@ class AllDifferences(Function):
         return pulled.sum(1), -pulled.sum(0)
 
 
-@fault(normal(12, 10), normal(10), fixed(normal(10)))
-class BiasForNobody(Function):
+@fault(normal(60, 50), normal(50), fixed(normal(60, 50)))
+class ShiftForNobody(Function):
     """Three gradients, and the third input is data."""
 
     @staticmethod
@@ -90,13 +97,13 @@ class BiasForNobody(Function):
     def backward(ctx, g):
         x, gain, shift = ctx.saved_tensors
         of_x = g * gain
-        return of_x, (g * (x - shift)).sum(0), -of_x.sum(0)
+        return of_x, (g * (x - shift)).sum(0), -of_x
 
 
 # --------------------------------------------------------------- thrift, to be kept quiet
 
 
-@twin(normal(40, 30, dtype=FLOAT32), reference=torch.tanh)
+@twin(normal(120, 100, dtype=FLOAT32), reference=torch.tanh)
 class OutputSaved(Function):
     """One tensor, the output."""
 
@@ -112,7 +119,7 @@ class OutputSaved(Function):
         return g * (1 - y * y)
 
 
-@twin(normal(24, 16), fixed(normal(16, 20)))
+@twin(normal(24, 64), fixed(normal(64, 80)))
 class AsksWhoNeeds(Function):
     """No product for a frozen weight, and no input saved for it."""
 
@@ -128,7 +135,7 @@ class AsksWhoNeeds(Function):
         return g @ w.mT, of_w
 
 
-@twin(normal(50, 20, dtype=FLOAT32), reference=torch.relu)
+@twin(normal(100, 80, dtype=FLOAT32), reference=torch.relu)
 class NarrowMask(Function):
     """A mask of one byte an element."""
 
@@ -148,7 +155,7 @@ def gated(x, w):
     return nn.functional.silu(x) * w
 
 
-@twin(uniform(30, 20), normal(30, 20), reference=gated)
+@twin(uniform(60, 50), normal(60, 50), reference=gated)
 class BothInputs(Function):
     """Two tensors for two gradients, and everything else anew."""
 
@@ -164,7 +171,7 @@ class BothInputs(Function):
         return g * w * gate * (1 + x * (1 - gate)), g * x * gate
 
 
-@twin(normal(16, 12))
+@twin(normal(160, 120))
 class NothingSaved(Function):
     """Linear, and keeps a number."""
 
@@ -178,7 +185,7 @@ class NothingSaved(Function):
         return (g / ctx.rows).expand(ctx.rows, -1)
 
 
-@twin(normal(20, 10, dtype=FLOAT32), normal(10, dtype=FLOAT32))
+@twin(normal(100, 80, dtype=FLOAT32), normal(80, dtype=FLOAT32))
 class RowStatistics(Function):
     """The input and two numbers for each row, as layer norm must."""
 
@@ -190,6 +197,7 @@ class RowStatistics(Function):
         return (x - mean) * rstd * gain
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, g):
         x, mean, rstd, gain = ctx.saved_tensors
         normed = (x - mean) * rstd
