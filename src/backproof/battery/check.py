@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -127,7 +128,10 @@ def judge(
         raise BadInput(f"seed must not be negative, and is {seed}")
     asked, chosen = _asked(laws), selected(contexts, subject)
     hearing = Hearing(subject, cases, seed=seed, budget=budget, on_phase=on_phase)
-    with preserved(), torch.inference_mode(mode=False):
+    with preserved(), torch.inference_mode(mode=False), warnings.catch_warnings():
+        # Of itself torch warns on ways that only the laws take; where warnings are
+        # errors they would pass for the subject's refusals.
+        warnings.filterwarnings("ignore", module=r"torch(\.|$)")
         hearing.ask(asked, lambda: on_known(hearing.judgement()))
         if chosen:
             hearing.survey(chosen)
