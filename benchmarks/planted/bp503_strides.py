@@ -14,6 +14,8 @@ from torch.autograd import Function
 def read_memory(x: Tensor) -> np.ndarray:
     """What a C kernel sees that is given a pointer and a number of elements."""
     kind = {torch.float64: ctypes.c_double, torch.float32: ctypes.c_float}[x.dtype]
+    if not x.numel():
+        return np.empty(0, x.detach().numpy().dtype)
     # Never past the end of the storage, which a kernel would not mind.
     length = min(x.numel(), x.untyped_storage().nbytes() // x.itemsize)
     pointer = ctypes.cast(x.data_ptr(), ctypes.POINTER(kind))

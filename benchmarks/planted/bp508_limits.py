@@ -138,23 +138,21 @@ class SwishByExponentials(Function):
         return g * gate * (1 + x * (1 - gate))
 
 
-@fault(normal(5, 6))
-class DirectionByCube(Function):
-    """Divides by the third power of a norm that forward has scaled."""
+@fault(normal(5, 6, dtype=FLOAT32))
+class Inversion(Function):
+    """The fourth power of a norm, of which forward takes the second."""
 
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
-        largest = x.abs().amax(-1, keepdim=True)
-        scaled = x / torch.where(largest == 0, 1.0, largest)
-        return scaled / scaled.norm(dim=-1, keepdim=True).clamp(min=1)
+        return x / x.square().sum(-1, keepdim=True)
 
     @staticmethod
     def backward(ctx, g):
         (x,) = ctx.saved_tensors
-        square = (x * x).sum(-1, keepdim=True)
+        square = x.square().sum(-1, keepdim=True)
         along = (g * x).sum(-1, keepdim=True)
-        return (g * square - x * along) / square**1.5
+        return (g * square - 2 * x * along) / square**2
 
 
 # ------------------------------------------------------------------------------ twins

@@ -168,7 +168,12 @@ class BothInputs(Function):
     def backward(ctx, g):
         x, w = ctx.saved_tensors
         gate = torch.sigmoid(x)
-        return g * w * gate * (1 + x * (1 - gate)), g * x * gate
+        of_x = of_w = None
+        if ctx.needs_input_grad[0]:
+            of_x = g * w * gate * (1 + x * (1 - gate))
+        if ctx.needs_input_grad[1]:
+            of_w = g * x * gate
+        return of_x, of_w
 
 
 @twin(normal(160, 120))
@@ -201,7 +206,11 @@ class RowStatistics(Function):
     def backward(ctx, g):
         x, mean, rstd, gain = ctx.saved_tensors
         normed = (x - mean) * rstd
-        of_y = g * gain
-        along = (of_y * normed).mean(-1, keepdim=True)
-        of_x = rstd * (of_y - of_y.mean(-1, keepdim=True) - normed * along)
-        return of_x, (g * normed).sum(0)
+        of_x = of_gain = None
+        if ctx.needs_input_grad[0]:
+            of_y = g * gain
+            along = (of_y * normed).mean(-1, keepdim=True)
+            of_x = rstd * (of_y - of_y.mean(-1, keepdim=True) - normed * along)
+        if ctx.needs_input_grad[1]:
+            of_gain = (g * normed).sum(0)
+        return of_x, of_gain
