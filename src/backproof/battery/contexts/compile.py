@@ -82,7 +82,7 @@ def _same_random_numbers() -> Any:
 @context("compile", code="BP401")
 def aot_function(scene: Scene) -> Iterator[Compared]:
     """Forward and backward traced by AOTAutograd, without dynamo."""
-    from functorch.compile import aot_function as traced
+    from functorch.compile import aot_function as traced  # type: ignore[import-untyped]
     from functorch.compile import nop
 
     scene.prepare()

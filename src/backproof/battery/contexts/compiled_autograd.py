@@ -21,6 +21,6 @@ def compiled_autograd(scene: Scene) -> Iterator[Compared]:
     outputs = scene.function(*leaves)
     loss = scene.loss(outputs)
     with tracing._enable(torch.compile(backend="aot_eager", fullgraph=True)):
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
     yield from outputs_agree(scene, outputs)
     yield from gradients_agree(scene, [x.grad for x in leaves])

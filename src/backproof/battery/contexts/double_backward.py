@@ -47,7 +47,8 @@ def grad_penalty_mixed(scene: Scene) -> Iterator[Compared]:
 
 def _factor(leaves: Sequence[Tensor]) -> Tensor:
     """c(x) = 1 + mean |x|^2 / 2, over all inputs: smooth, and its derivative known."""
-    means = [(x.abs() ** 2).mean().double() for x in leaves if x.numel()]
+    squares = [(x * x.conj()).real if x.is_complex() else x * x for x in leaves]
+    means = [square.mean().double() for square in squares if square.numel()]
     return 1.0 + torch.stack(means).sum() / 2
 
 

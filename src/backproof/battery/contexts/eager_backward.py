@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
-from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from backproof.battery.survey.agreement import both_agree
@@ -28,20 +28,18 @@ def anomaly_mode(scene: Scene) -> Iterator[Compared]:
         yield from both_agree(scene, scene.function)
 
 
-class _PassThrough(TorchDispatchMode):
+class _PassThrough(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees every operation, and hands it on."""
+
     def __torch_dispatch__(
-        self,
-        func: object,
-        types: object,
-        args: tuple[object, ...] = (),
-        kwargs: object = None,
-    ) -> Tensor:
-        return func(*args, **(kwargs or {}))  # type: ignore[operator]
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
 
 
 @context("eager", code="BP601")
 def tensor_subclass_logging(scene: Scene) -> Iterator[Compared]:
     """Under a `TorchDispatchMode` that changes nothing, nothing changes."""
     scene.prepare()
-    with _PassThrough():
+    with _PassThrough():  # type: ignore[no-untyped-call]
         yield from both_agree(scene, scene.function)

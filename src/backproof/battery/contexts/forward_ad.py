@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch.autograd.forward_ad as forward_ad
 
@@ -16,9 +17,8 @@ def forward_ad_dual(scene: Scene) -> Iterator[Compared]:
     """A dual tensor comes out with the derivative as its tangent, not without one."""
     tangents = scene.tangents()
     function, inputs = scene.function, scene.plain()
-    with forward_ad.dual_level():
-        duals = [
-            forward_ad.make_dual(x, t) for x, t in zip(inputs, tangents, strict=True)
-        ]
-        pushed = [forward_ad.unpack_dual(y).tangent for y in function(*duals)]
+    dual: Any = forward_ad
+    with dual.dual_level():
+        duals = [dual.make_dual(x, t) for x, t in zip(inputs, tangents, strict=True)]
+        pushed = [dual.unpack_dual(y).tangent for y in function(*duals)]
     yield from tangents_agree(scene, pushed, tangents)

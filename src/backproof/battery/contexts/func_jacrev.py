@@ -24,7 +24,7 @@ def func_jacrev(scene: Scene) -> Iterator[Compared]:
 def functional_jacobian_vectorized(scene: Scene) -> Iterator[Compared]:
     """`torch.autograd.functional.jacobian(vectorize=True)` gives eager's rows."""
     rows = Rows(scene)
-    found = torch.autograd.functional.jacobian(
+    found = torch.autograd.functional.jacobian(  # type: ignore[no-untyped-call]
         rows.function, tuple(scene.plain()), vectorize=True
     )
     yield from compared("jacobian", scene.names, found, rows.known())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -16,9 +17,9 @@ from backproof.battery.survey.scene import Scene
 def func_jvp(scene: Scene) -> Iterator[Compared]:
     """`torch.func.jvp` gives the derivative that backward is the transpose of."""
     tangents = scene.tangents()
-    outputs, pushed = torch.func.jvp(
-        scene.function, tuple(scene.plain()), tuple(tangents)
-    )
+    inputs = tuple(scene.plain())
+    both: Any = torch.func.jvp(scene.function, inputs, tuple(tangents))
+    outputs, pushed = both
     yield from outputs_agree(scene, outputs)
     yield from tangents_agree(scene, pushed, tangents)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -15,7 +16,8 @@ from backproof.battery.survey.scene import Scene
 def func_vjp(scene: Scene) -> Iterator[Compared]:
     """The pullback of `torch.func.vjp` gives eager's gradient, the second time too."""
     known = [scene.pulled(scene.cotangents(k)) for k in (0, 1)]
-    outputs, pullback = torch.func.vjp(scene.function, *scene.plain())
+    pulled: Any = torch.func.vjp(scene.function, *scene.plain())
+    outputs, pullback = pulled
     yield from outputs_agree(scene, outputs)
     for k, right in enumerate(known):
         found = pullback(tuple(scene.cotangents(k)))

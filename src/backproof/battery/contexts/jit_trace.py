@@ -17,7 +17,7 @@ from backproof.battery.survey.scene import Scene
 def jit_trace_then_bwd(scene: Scene) -> Iterator[Compared]:
     """Traced, then differentiated."""
     scene.prepare()
-    traced = torch.jit.trace(scene.function, tuple(scene.leaves()), check_trace=False)
+    traced = torch.jit.trace(scene.function, tuple(scene.leaves()), check_trace=False)  # type: ignore[no-untyped-call]
     yield from both_agree(scene, traced)
 
 
@@ -26,10 +26,10 @@ def jit_trace_save_load(scene: Scene) -> Iterator[Compared]:
     """Traced, saved, loaded, run."""
     known = scene.outputs()
     module, kept = Exported(scene.call, len(scene.names)), scene.kept
-    traced = torch.jit.trace(module, (*scene.plain(), *kept), check_trace=False)
+    traced = torch.jit.trace(module, (*scene.plain(), *kept), check_trace=False)  # type: ignore[no-untyped-call]
     file = io.BytesIO()
     torch.jit.save(traced, file)
     file.seek(0)
-    outputs = torch.jit.load(file)(*scene.plain(), *kept)
+    outputs = torch.jit.load(file)(*scene.plain(), *kept)  # type: ignore[no-untyped-call]
     assert len(known) == len(scene.output_names)
     yield from outputs_agree(scene, outputs)

@@ -37,7 +37,7 @@ def vmap_uneven(scene: Scene) -> Iterator[Compared]:
 def _subsets(count: int) -> list[tuple[int, ...]]:
     """Proper subsets of the inputs: each input alone and each but one come first."""
     every = tuple(range(count))
-    ordered = [(k,) for k in every]
+    ordered: list[tuple[int, ...]] = [(k,) for k in every]
     ordered += [tuple(i for i in every if i != k) for k in every]
     ordered += itertools.chain.from_iterable(
         itertools.combinations(every, size) for size in range(2, count - 1)

@@ -103,7 +103,7 @@ class _NumpyGradient(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *tensors: Tensor) -> Any:
-        return _NumpyGradient.apply(*_aligned(in_dims, tensors)), (0, 0)
+        return _NumpyGradient.apply(*_aligned(in_dims, tensors)), (0, 0)  # type: ignore[no-untyped-call]
 
 
 # ------------------------------------------------------------------------- the styles
@@ -156,14 +156,14 @@ def _backward_for(style: Style) -> Callable[..., Any]:
     else:
 
         def backward(ctx: Any, g: Tensor) -> Any:
-            return _NumpyGradient.apply(g, *ctx.saved_tensors)
+            return _NumpyGradient.apply(g, *ctx.saved_tensors)  # type: ignore[no-untyped-call]
 
     return once_differentiable(backward) if style.once else backward
 
 
 def _rule_for(made: type[Function]) -> Callable[..., Any]:
     def vmap(info: Any, in_dims: Any, x: Tensor, w: Tensor) -> Any:
-        return made.apply(*_aligned(in_dims, (x, w))), 0
+        return made.apply(*_aligned(in_dims, (x, w))), 0  # type: ignore[no-untyped-call]
 
     return vmap
 
@@ -178,7 +178,7 @@ def _aligned(in_dims: Any, tensors: tuple[Tensor, ...]) -> list[Tensor]:
     full = [
         t.reshape(t.shape[:1] + (1,) * (rank - t.dim()) + t.shape[1:]) for t in moved
     ]
-    return list(torch.broadcast_tensors(*full))
+    return list(torch.broadcast_tensors(*full))  # type: ignore[no-untyped-call]
 
 
 @functools.cache

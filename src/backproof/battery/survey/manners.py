@@ -7,6 +7,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -41,14 +42,15 @@ def _quiet() -> Iterator[None]:
 @contextlib.contextmanager
 def _no_fallback_warnings() -> Iterator[None]:
     """C++ writes these past Python's warnings; torch.func's has no way to be asked for."""
-    legacy = torch._C._debug_only_are_vmap_fallback_warnings_enabled()
-    torch._C._debug_only_display_vmap_fallback_warnings(False)
-    torch._C._functorch._set_vmap_fallback_warning_enabled(False)
+    native: Any = torch._C
+    legacy = native._debug_only_are_vmap_fallback_warnings_enabled()
+    native._debug_only_display_vmap_fallback_warnings(False)  # noqa: FBT003
+    native._functorch._set_vmap_fallback_warning_enabled(False)  # noqa: FBT003
     try:
         yield
     finally:
-        torch._C._debug_only_display_vmap_fallback_warnings(legacy)
-        torch._C._functorch._set_vmap_fallback_warning_enabled(True)
+        native._debug_only_display_vmap_fallback_warnings(legacy)
+        native._functorch._set_vmap_fallback_warning_enabled(True)  # noqa: FBT003
 
 
 @contextlib.contextmanager

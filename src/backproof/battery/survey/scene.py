@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from backproof import tree
-from backproof.battery.survey.call import Call, Held, call_of, with_outputs
+from backproof.battery.survey.call import Call, Held, Path, call_of, with_outputs
 from backproof.battery.survey.context import NotApplicable
 from backproof.battery.survey.known import (
     Known,
@@ -67,34 +67,22 @@ class Scene:
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self.names = [i.name for i in trial.inputs]
-        call, kept = call_of(trial)
-        self._paths, self._clones = (), False
+        self._paths: tuple[Path, ...] = ()
+        self._clones = False
         leaves = self.leaves()
         before = _random_state()
         try:
             with torch.enable_grad():
-                try:
-                    returned = call.returned(leaves, kept)
-                except RuntimeError as error:
-                    if "leaf Variable" not in str(error):
-                        raise
-                    self._clones = True
-                    call, kept = call_of(trial)
-                    call = replace(call, clones=True)
-                    returned = call.returned(leaves, kept)
-                call = with_outputs(call, returned)
-                if not call.paths:
-                    raise NoAnswer("no output has a gradient in eager mode")
-                self._paths = call.paths
-                outputs = call.picked(returned)
-                self.loss: Loss = loss_for(outputs, trial.seed)
-                torch.autograd.grad(self.loss(outputs), leaves, allow_unused=True)
-        except NoAnswer:
-            raise
+                outputs = self._first(leaves)
+                self.loss = loss_for(outputs, trial.seed) if outputs else Loss(())
+                if outputs:
+                    loss = self.loss(outputs)
+                    torch.autograd.grad(loss, leaves, allow_unused=True)
         except Exception as error:
             raise NoAnswer(f"eager mode raises {_first_line(error)}") from error
+        if not outputs:
+            raise NoAnswer("no output has a gradient in eager mode")
         self.draws = not _same_state(before, _random_state())
-        self.output_names = [f"output{call.words(path)}" for path in call.paths]
         self.shapes = [y.shape for y in outputs]
         self.dtypes = [i.original.dtype for i in trial.inputs]
         self.output_dtypes = [y.dtype for y in outputs]
@@ -149,15 +137,14 @@ class Scene:
     def along(
         self, loss: Loss, tangents: Sequence[Sequence[Tensor]], base: Sequence[Tensor]
     ) -> Callable[[Tensor], Tensor]:
-        """The loss at base + sum_i s_i tangents_i, of the coordinates s: (m,) -> a number."""
+        """The loss at base + sum_i s_i tangents_i, a function of s: (m,) -> a number."""
         function = self.function
 
         def objective(s: Tensor) -> Tensor:
             moved = []
             for k, x in enumerate(base):
-                for i, tangent in enumerate(tangents):
-                    x = x + s[i].to(x.dtype) * tangent[k]
-                moved.append(x)
+                steps = [s[i].to(x.dtype) * t[k] for i, t in enumerate(tangents)]
+                moved.append(sum(steps, x))
             return loss(function(*moved))
 
         return objective
@@ -371,6 +358,21 @@ class Scene:
         return [stacked(list(same)) for same in zip(*each, strict=True)]
 
     # ------------------------------------------------------------------- privately
+
+    def _first(self, leaves: list[Tensor]) -> tuple[Tensor, ...]:
+        """Run it once: which outputs have a gradient, and whether it works in place."""
+        try:
+            call, kept = call_of(self.trial)
+            returned = call.returned(leaves, kept)
+        except RuntimeError as error:
+            if self._clones or "leaf Variable" not in str(error):
+                raise
+            self._clones = True
+            return self._first([t.clone() for t in leaves])
+        call = with_outputs(call, returned)
+        self._paths = call.paths
+        self.output_names = [f"output{Call.words(path)}" for path in call.paths]
+        return call.picked(returned)
 
     def _once(self, name: str, sample: Sample, compute: Compute) -> list[Known]:
         key = (name, sample)

@@ -115,8 +115,9 @@ def _functions(outputs: tuple[torch.Tensor, ...]) -> Iterator[Any]:
 
 
 def _is_operator(function: Any) -> bool:
-    kinds = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
-    return isinstance(function, (*kinds, torch.library.CustomOpDef))
+    library: Any = torch.library
+    kinds = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, library.CustomOpDef)
+    return isinstance(function, kinds)
 
 
 def _has_setup(function: Any) -> bool:

@@ -8,13 +8,11 @@ from backproof.battery.survey.style import Style
 _BY_MESSAGE = (
     (
         "must override the setup_context",
-        "split forward: leave the computation in `forward`, without ctx, and save in a "
-        "`setup_context` staticmethod",
+        "leave the computation in `forward`, without ctx, and save in `setup_context`",
     ),
     (
         "Unsupported custom jvp",
-        "torch.compile refuses a Function with a `jvp` while gradients flow; compile a "
-        "twin without it",
+        "torch.compile refuses a Function with a `jvp`; compile a twin without it",
     ),
     ("duplicate tensor input", "pass a view or a copy: `f(x, x.view_as(x))`"),
     ("generate_vmap_rule", "set `generate_vmap_rule = True`, or write a `vmap` rule"),
@@ -37,8 +35,7 @@ _BY_MESSAGE = (
     ),
     (
         "pickle",
-        "define the function at the top of a module, and hold it by name, not as an "
-        "operator object",
+        "define the function at the top of a module, and hold no operator object",
     ),
     ("Could not export Python function", "register it with `torch.library.custom_op`"),
     (
