@@ -47,7 +47,6 @@ _FOLDER = Path(__file__).resolve().parent
 _LIMITS = {False: 60.0, True: 600.0}
 """Seconds for one check, without and with contexts."""
 
-_UNDECIDED = (Status.INCONCLUSIVE, Status.NOT_APPLICABLE)
 _CONVICTS = ("wrong", "crashed", "surrogate")
 
 
@@ -229,14 +228,13 @@ def _calls(judgement: Judgement, direction: str) -> int:
 
 
 def _words(judgement: Judgement) -> str:
-    """What was found, or why nothing could be said."""
+    """What was found, and what was said instead where little was asked."""
     found = sorted(judgement.findings, key=lambda f: f.severity is Severity.NOTE)
     said = [f"{f.code} {f.title} {f.words}" for f in found]
-    said += [
-        f"{outcome.code} {outcome.status}: {outcome.words}"
-        for outcome in judgement.outcomes
-        if outcome.status in _UNDECIDED
-    ]
+    quiet = judgement.outcomes
+    if len(quiet) > 1:
+        quiet = tuple(o for o in quiet if o.status is Status.INCONCLUSIVE)
+    said += [f"{o.code} {o.status}: {o.words}" for o in quiet]
     return " ".join("; ".join(said).split())[:240]
 
 
