@@ -108,7 +108,7 @@ def _planted(only: Sequence[str] | None, *, quick: bool, seed: int) -> list[Task
             if not _wanted(only, member.code, f"{file.stem}::{member.name}"):
                 continue
             alone = {"seed": seed, **_alone(member.code, member.options)}
-            if quick and alone.get("contexts"):
+            if quick and {**member.options, **alone}.get("contexts"):
                 continue  # they take seconds each
             about = (module.__name__, member.name, member.planted, member.code)
             tasks.append(Task(*about, alone))
