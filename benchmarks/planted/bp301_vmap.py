@@ -61,28 +61,6 @@ class TaperOverTheBatch(Function):
         return TaperOverTheBatch.apply(x.reshape(-1)).view_as(x), 0
 
 
-@fault(normal(4, 5))
-class ReshapedBatch(Function):
-    """A batch in the last dimension is reshaped to the front, which is no transpose."""
-
-    @staticmethod
-    def forward(x):
-        return torch.from_numpy(np.cumsum(x.numpy(), axis=-1))
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        pass
-
-    @staticmethod
-    def backward(ctx, g):
-        return g.flip(-1).cumsum(-1).flip(-1)
-
-    @staticmethod
-    def vmap(info, in_dims, x):
-        sizes = [n for k, n in enumerate(x.shape) if k != in_dims[0]]
-        return ReshapedBatch.apply(x.reshape(info.batch_size, *sizes)), 0
-
-
 @fault(normal(8, 2, dtype=BFLOAT16))
 class OneNormForAll(Function):
     """The norm is that of the whole batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from planted.member import FLOAT32, fault, normal, phases, twin
 from torch.autograd import Function
@@ -115,6 +116,28 @@ class OnlyTheFirstOfTheShared(_Product):
             y = y[:1]
         out = OnlyTheFirstOfTheShared.apply(x, y)
         return out.expand(info.batch_size, *out.shape[1:]), 0
+
+
+@fault(normal(4, 5))
+class ReshapedBatch(Function):
+    """A batch in the last dimension is reshaped to the front, which is no transpose."""
+
+    @staticmethod
+    def forward(x):
+        return torch.from_numpy(np.cumsum(x.numpy(), axis=-1))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.flip(-1).cumsum(-1).flip(-1)
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        sizes = [n for k, n in enumerate(x.shape) if k != in_dims[0]]
+        return ReshapedBatch.apply(x.reshape(info.batch_size, *sizes)), 0
 
 
 # ------------------------------------------------------------------------------ twins

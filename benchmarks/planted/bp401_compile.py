@@ -161,6 +161,33 @@ class SinglePrecisionKernel(Function):
         return g * x.exp()
 
 
+class _ClippedRound(Function):
+    @staticmethod
+    def forward(x):
+        return x.clamp(-2, 2).round()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * (x.abs() <= 2)
+
+
+def _clipped(g, x):
+    return (g * (x.abs() <= 2),)
+
+
+@fault(normal(16), expect_backward=_clipped)
+def round_without_clip(x):
+    """A rewrite for the compiler lets every gradient through, also beyond the clip."""
+    if torch.compiler.is_compiling():
+        return x + (x.clamp(-2, 2).round() - x).detach()
+    return _ClippedRound.apply(x)
+
+
 # ------------------------------------------------------------------------------ twins
 
 
@@ -254,3 +281,12 @@ class OutsideTheGraph(Function):
 @torch.compiler.disable
 def _squared_outside(z):
     return z * z
+
+
+@twin(normal(16), expect_backward=_clipped)
+def round_with_clip(x):
+    """A rewrite for the compiler, with the clip inside of what is differentiated."""
+    if torch.compiler.is_compiling():
+        clipped = x.clamp(-2, 2)
+        return clipped + (clipped.round() - clipped).detach()
+    return _ClippedRound.apply(x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from planted.member import FLOAT32, fault, normal, twin
+from planted.member import FLOAT32, fault, normal, twin, uniform
 from torch.autograd import Function
 
 # ----------------------------------------------------------------------------- faults
@@ -16,33 +16,6 @@ def root_mean_square(x):
     if torch.compiler.is_compiling():
         scale = scale.detach()
     return x * scale
-
-
-class _ClippedRound(Function):
-    @staticmethod
-    def forward(x):
-        return x.clamp(-2, 2).round()
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return g * (x.abs() <= 2)
-
-
-def _clipped(g, x):
-    return (g * (x.abs() <= 2),)
-
-
-@fault(normal(16), expect_backward=_clipped)
-def round_without_clip(x):
-    """A rewrite for the compiler lets every gradient through, also beyond the clip."""
-    if torch.compiler.is_compiling():
-        return x + (x.clamp(-2, 2).round() - x).detach()
-    return _ClippedRound.apply(x)
 
 
 @fault(normal(6, dtype=FLOAT32))
@@ -109,6 +82,27 @@ class OpaqueToDynamo(Function):
         return OpaqueToDynamo.apply(x.movedim(in_dims[0], 0)), 0
 
 
+@fault(uniform(6, low=-0.9, high=0.9))
+@torch.compiler.allow_in_graph
+class LinearInTheGraph(Function):
+    """Stays whole under the compiler, where its backward is that of a straight line."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x.asin()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g if torch.compiler.is_compiling() else g * (1 - x * x).rsqrt()
+
+
 # ------------------------------------------------------------------------------ twins
 
 
@@ -118,15 +112,6 @@ def root_mean_square_fused(x):
     if torch.compiler.is_compiling():
         return torch.nn.functional.rms_norm(x, x.shape[-1:], eps=1e-6)
     return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
-
-
-@twin(normal(16), expect_backward=_clipped)
-def round_with_clip(x):
-    """A rewrite for the compiler, with the clip inside of what is differentiated."""
-    if torch.compiler.is_compiling():
-        clipped = x.clamp(-2, 2)
-        return clipped + (clipped.round() - clipped).detach()
-    return _ClippedRound.apply(x)
 
 
 @twin(normal(5))

@@ -73,6 +73,52 @@ def frozen_scale(x, w):
     return x.log() * w.sinh()
 
 
+def _quartered(g, x):
+    return (0.25 * g * x.cos(),)
+
+
+@fault(normal(6), expect_backward=_quartered)
+def quartered_by_a_node(x):
+    """A hook of the node scales the gradient; the graph of forward has no nodes."""
+    y = x.sin()
+    if y.grad_fn is not None:
+        y.grad_fn.register_prehook(lambda g: (0.25 * g[0],))
+    return y
+
+
+_library = torch.library.Library("planted_train", "DEF")
+_library.define("sign(Tensor x) -> Tensor")
+
+
+class _Sign(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sign()
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * (x.abs() <= 1)
+
+
+def _sign(x):
+    return _Sign.apply(x)
+
+
+_library.impl("sign", _sign, "CompositeImplicitAutograd")
+
+
+def _hard_tanh(g, x):
+    return (g * (x.abs() <= 1),)
+
+
+@fault(normal(8), expect_backward=_hard_tanh)
+def sign_as_composite(x):
+    """An operator registered as a composite, which `make_fx` takes apart to its forward."""
+    return torch.ops.planted_train.sign(x)
+
+
 # ------------------------------------------------------------------------------ twins
 
 
@@ -149,3 +195,19 @@ class WatchedParameter(nn.Module):
 
     def forward(self, x):
         return x.tanh() * self.gain
+
+
+@twin(normal(8), expect_backward=_hard_tanh)
+@torch.library.custom_op("planted::sign_whole", mutates_args=())
+def sign_whole(x: torch.Tensor) -> torch.Tensor:
+    """The same surrogate as an operator that a graph keeps whole."""
+    return x.sign()
+
+
+def _sign_backward(ctx, g):
+    (x,) = ctx.saved_tensors
+    return g * (x.abs() <= 1)
+
+
+sign_whole.register_fake(torch.empty_like)
+sign_whole.register_autograd(_sign_backward, setup_context=_save)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from planted.member import FLOAT32, fault, normal, phases, twin, uniform
+from planted.member import FLOAT32, fault, normal, twin, uniform
 from torch._subclasses import FakeTensor
 from torch.autograd import Function
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
@@ -47,71 +47,50 @@ class OldPathForTraces(Function):
         return g * s * (1 + x * (1 - s))
 
 
-def _quartered(g, x):
-    return (0.25 * g * x.cos(),)
+_scales: dict[tuple[int, ...], torch.Tensor] = {}
 
 
-@fault(normal(6), expect_backward=_quartered)
-def quartered_by_a_node(x):
-    """A hook of the node scales the gradient; the graph of forward has no nodes."""
-    y = x.sin()
-    if y.grad_fn is not None:
-        y.grad_fn.register_prehook(lambda g: (0.25 * g[0],))
-    return y
+@fault(normal(4))
+class ScaleOfTheLastValues(Function):
+    """A memo by shape, renewed at each call, but not while something is traced."""
 
-
-_library = torch.library.Library("planted_trace", "DEF")
-_library.define("sign(Tensor x) -> Tensor")
-
-
-class _Sign(Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
-        return x.sign()
+        key = tuple(x.shape)
+        if get_proxy_mode() is None or key not in _scales:
+            _scales[key] = 1 + x.square().sum()
+        return x / _scales[key]
 
     @staticmethod
     def backward(ctx, g):
         (x,) = ctx.saved_tensors
-        return g * (x.abs() <= 1)
+        scale = 1 + x.square().sum()
+        return g / scale - 2 * x * (g * x).sum() / scale**2
 
 
-def _sign(x):
-    return _Sign.apply(x)
-
-
-_library.impl("sign", _sign, "CompositeImplicitAutograd")
-
-
-def _hard_tanh(g, x):
-    return (g * (x.abs() <= 1),)
-
-
-@fault(normal(8), expect_backward=_hard_tanh)
-def sign_as_composite(x):
-    """An operator registered as a composite, which tracers take apart to its forward."""
-    return torch.ops.planted_trace.sign(x)
-
-
-_scales: dict[tuple[int, ...], torch.Tensor] = {}
-
-
-@fault(phases(4))
-class ScaleOfTheTracedValues(Function):
-    """A memo by shape, renewed at each call, but not while something is traced."""
+@fault(normal(3, 4, dtype=FLOAT32), normal(4, dtype=FLOAT32))
+class WeightForgottenInTraces(Function):
+    """Backward leaves the weight out where it is recorded, to keep the graph small."""
 
     @staticmethod
-    def forward(ctx, z):
-        ctx.save_for_backward(z)
-        if get_proxy_mode() is None or tuple(z.shape) not in _scales:
-            _scales[tuple(z.shape)] = 1 + z.abs().square().sum()
-        return z / _scales[tuple(z.shape)]
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
 
     @staticmethod
     def backward(ctx, g):
-        (z,) = ctx.saved_tensors
-        scale = 1 + z.abs().square().sum()
-        return g / scale - 2 * z * (g.conj() * z).real.sum() / scale**2
+        x, w = ctx.saved_tensors
+        g_x = torch.outer(g, w)
+        if get_proxy_mode() is not None:
+            return g_x, torch.zeros_like(w)
+        return g_x, x.T @ g
+
+
+@fault(uniform(5, low=0.2, high=2.0))
+def scaled_by_a_number(x):
+    """The mean goes through Python; a graph keeps the number that it was traced with."""
+    return x * x.detach().ceil().mean().item()
 
 
 # ------------------------------------------------------------------------------ twins
@@ -133,26 +112,6 @@ class SamePathForTraces(Function):
         (x,) = ctx.saved_tensors
         s = x.sigmoid()
         return g * s * (1 + x * (1 - s))
-
-
-@twin(normal(8), expect_backward=_hard_tanh)
-@torch.library.custom_op("planted::sign_whole", mutates_args=())
-def sign_whole(x: torch.Tensor) -> torch.Tensor:
-    """The same surrogate as an operator that tracers keep whole."""
-    return x.sign()
-
-
-def _save(ctx, inputs, output):
-    ctx.save_for_backward(*inputs)
-
-
-def _sign_backward(ctx, g):
-    (x,) = ctx.saved_tensors
-    return g * (x.abs() <= 1)
-
-
-sign_whole.register_fake(torch.empty_like)
-sign_whole.register_autograd(_sign_backward, setup_context=_save)
 
 
 @twin(normal(5), normal(5))
