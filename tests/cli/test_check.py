@@ -278,3 +278,113 @@ def test_the_worked_example_of_the_json_contract(check):
     assert subject["file"] == "wrong.py"
     finding = subject["findings"][0]
     assert finding["where"] == {"file": "wrong.py", "line": 10, "column": None}
+
+
+class TestCtrlC:
+    """It ends at once with what is known by then."""
+
+    @pytest.fixture
+    def interrupted_in(self, monkeypatch):
+        """Lets Ctrl-C come when `name` has got the verdict `known` but goes on."""
+        from backproof.cli import work
+
+        judge = work.judge
+
+        def until(name):
+            def interrupted(subject, cases, **options):
+                judgement = judge(subject, cases, **options)
+                if subject.where.file.endswith(name):
+                    raise KeyboardInterrupt
+                return judgement
+
+            monkeypatch.setattr(work, "judge", interrupted)
+
+        return until
+
+    def test_what_is_known_is_shown_and_written(self, check, interrupted_in, tmp_path):
+        interrupted_in("wrong.py")
+        result = check("right.py", "wrong.py", "-o", "r.json", "--format", "json")
+        assert result.exit_code == 130
+        assert result.stdout.startswith("pass          Square  right.py:4\n")
+        assert "interrupted: 1 pass, 1 WRONG, 1 could not run" in result.stderr
+        report = Report.from_json((tmp_path / "r.json").read_text())
+        assert report.failed == (("wrong.py", "interrupted"),)
+        assert [s.verdict for s in report.subjects] == ["pass", "wrong"]
+
+    def test_a_subject_that_may_yet_fail_has_not_passed(self, check, interrupted_in):
+        interrupted_in("right.py")
+        result = check("right.py", "wrong.py")
+        assert result.exit_code == 130
+        assert "pass  " not in result.stdout + result.stderr
+        assert "right.py: interrupted" in result.stderr
+
+
+def test_a_file_that_was_written_is_summed_up(check):
+    result = check("right.py", "wrong.py", "--format", "json", "-o", "r.json")
+    assert result.stderr == "1 pass, 1 WRONG; written to r.json\n"
+
+
+PLAIN = """
+def plain(x):
+    return x * x
+
+def cube(x):
+    return x * x * x
+"""
+
+
+def test_a_reference_is_named_in_the_module(check, write, files):
+    write("with.py", files["right"] + PLAIN)
+    result = check("with.py", "--reference", "plain")
+    assert result.exit_code == 0
+    assert "forward agrees with the reference" in result.stdout
+    result = check("with.py", "--reference", "cube")
+    assert result.exit_code == 1
+    assert "BP111" in result.stdout
+
+
+def test_a_budget_is_said(check):
+    result = check("right.py", "--budget", "1 call")
+    assert result.exit_code == 0
+    assert "INCONCLUSIVE  Square" in result.stdout
+    assert "the budget of 1 call was spent" in result.stdout
+    assert check("right.py", "--budget", "1 call", "--strict").exit_code == 1
+
+
+def test_contexts_on_request(check):
+    assert "contexts of" not in check("right.py").stdout
+    result = check("right.py", "--contexts", "eager_fwd_bwd,func_grad")
+    assert result.exit_code == 0
+    assert "contexts of Square: 1 right, 1 refuse\n" in result.stdout
+
+
+LAYER = """
+import torch
+
+layer = torch.nn.Linear(3, 2).double()
+
+def plain(x):
+    return torch.nn.functional.linear(x, layer.weight, layer.bias)
+
+def inputs(seed=0):
+    return torch.ones(4, 3, dtype=torch.double, requires_grad=True)
+"""
+
+
+@pytest.mark.parametrize("target", ["layer", "plain"])
+def test_modules_and_callables_take_every_option(check, write, target):
+    write("net.py", LAYER)
+    result = check(
+        f"net.py::{target}", "--reference", "plain", "--budget", "100000 calls",
+        "--contexts", "eager_fwd_bwd",
+    )  # fmt: skip
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "forward agrees with the reference" in result.stdout
+    assert "1 right" in result.stdout
+
+
+def test_an_operator_of_torch(check):
+    arguments = ("torch.ops.aten.mul.Tensor", "-i", "f64[4] f64[4]")
+    result = check(*arguments, "--contexts", "none", "--laws", "BP101,BP502")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("pass          aten::mul.Tensor\n")

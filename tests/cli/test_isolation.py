@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from backproof.cli import crash
+from backproof.cli import isolation as watching
 from backproof.cli.events import Begun, Failed, Judged, Phase, Request, decode, encode
 from backproof.cli.isolation import Isolation, Limits
 from backproof.cli.memory import resident_bytes, usable_bytes
@@ -95,12 +97,11 @@ def hostile(tmp_path_factory):
     return path
 
 
-def events_of(path, *, name=None, mode=None, limits=LIMITS):
+def events_of(path, *, name=None, mode=None, limits=LIMITS, contexts=None):
     found = []
+    place = Place(str(path), file=str(path), name=name)
     with Isolation(limits, mode=mode) as isolation:
-        isolation.serve(
-            Request(Place(str(path), file=str(path), name=name)), found.append
-        )
+        isolation.serve(Request(place, contexts=contexts), found.append)
         assert isolation.torch
     return found
 
@@ -151,8 +152,16 @@ def test_the_finding_points_at_the_line_that_ran(judgements, hostile, name, line
 
 @on_linux
 def test_nothing_is_left_running(events):
-    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
-    assert b"sleep\x00611\x00" not in commands
+    assert b"sleep\x00611\x00" not in commands()
+
+
+def commands():
+    """The command lines of everything that runs."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has just ended
+            found.append(path.read_bytes())
+    return found
 
 
 @pytest.mark.parametrize("name", ["First", "Segfault", "Sleep"])
@@ -233,6 +242,111 @@ def alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except OSError:
         return False
+
+
+SEVEN = ("First", "Segfault", "Abort", "Sleep", "Grow", "SysExit", "Last")
+
+
+@on_linux
+def test_five_that_take_their_process_down_and_two_that_do_not(tmp_path):
+    """Each gets its verdict, soon, and nothing is left behind."""
+    kept = [line for line in HOSTILE.splitlines()
+            if " = make(" not in line or line.split()[0] in SEVEN]  # fmt: skip
+    path = tmp_path / "seven.py"
+    path.write_text("\n".join(kept))
+    began = time.monotonic()
+    running = command(path, "--timeout", 3, "--memory", 0.8)
+    stdout, _ = running.communicate(timeout=60)
+    assert time.monotonic() - began < 3 + 20
+    assert running.returncode == 1
+    verdicts = dict(line.split()[1::-1] for line in stdout.splitlines()
+                    if line.startswith(("pass ", "CRASHED ")))  # fmt: skip
+    assert verdicts == {
+        name: "pass" if name in ("First", "Last") else "CRASHED" for name in SEVEN
+    }
+    for name in SEVEN[1:-1]:
+        assert EXPECTED[name] in stdout
+    assert "2 pass, 5 CRASHED" in stdout
+    workers = [c for c in commands() if b"backproof.cli.worker" in c]
+    assert not any(str(running.pid).encode() in c.split(b"\0") for c in workers)
+
+
+SECOND = """
+import ctypes, torch
+
+class Second(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.calls = 0
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, g):
+        ctx.calls += 1
+        if ctx.calls > 1:
+            ctypes.string_at(0)
+        return 2 * g
+
+def inputs():
+    return torch.ones(3, dtype=torch.float64, requires_grad=True)
+"""
+
+
+def test_a_crash_in_a_law_is_filed_under_it(tmp_path):
+    """A second backward of one graph is asked by a law of its own."""
+    path = tmp_path / "second.py"
+    path.write_text(SECOND)
+    (judged,) = [e for e in events_of(path) if isinstance(e, Judged)]
+    judgement = judged.judgement
+    assert judgement.verdict is Verdict.CRASHED
+    (finding,) = judgement.findings
+    assert finding.code == "BP206"
+    assert finding.title == "backward killed the process: SIGSEGV"
+    assert "It ran for the law: " in finding.words
+    assert finding.where.line == 14
+
+
+CONTEXT = """
+import ctypes, torch
+
+def op(x):
+    if torch._C._are_functorch_transforms_active():
+        HANG
+    return torch.tanh(x)
+
+def inputs():
+    return torch.ones(3, dtype=torch.float64, requires_grad=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("instead", "words"),
+    [("ctypes.string_at(0)", "context func_grad killed the process: SIGSEGV"),
+     ("while True: pass", "context func_grad did not return within 3 s")],
+)  # fmt: skip
+def test_a_crash_in_a_context_names_it_and_keeps_what_was_known(
+    tmp_path, instead, words
+):
+    path = tmp_path / "inside.py"
+    path.write_text(CONTEXT.replace("HANG", instead))
+    (judged,) = [e for e in events_of(path, contexts="func_grad")
+                 if isinstance(e, Judged)]  # fmt: skip
+    judgement = judged.judgement
+    assert judgement.verdict is Verdict.CRASHED
+    assert judgement.findings[0].title == words
+    assert judgement.outcome("BP101").status is Status.HELD
+
+
+def test_what_compiles_may_be_silent_for_longer(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(watching.time, "monotonic", lambda: now)
+    silence = watching._Silence(60.0)
+    silence.ends(Phase("context compile_inductor", "BP401", patience=5.0))
+    now = 299.0
+    assert not silence.is_long()
+    silence.ends(Phase("forward", "BP101"))
+    now += 61.0
+    assert silence.is_long()
 
 
 @on_linux

@@ -106,15 +106,12 @@ def event(
     if not phase.code:
         return Failed(begun.target, failure(phase, death))
     title = f"{phase.name} {death.words}"
+    asked = page(phase.code).title
+    detail = f"{death.detail} It ran for the law: {asked}.".lstrip()
     where = death.where or (Location(begun.file, begun.line) if begun.file else None)
-    law = page(phase.code).title
-    evidence = Evidence(
-        False, f"{title}. {death.detail}".rstrip(), {"phase": phase.name}
-    )
-    outcome = Outcome(phase.code, law, "inputs", Status.CRASHED, (evidence,))
-    finding = Finding(
-        phase.code, Severity.ERROR, title, death.detail, where, death.remedy
-    )
+    evidence = Evidence(False, f"{title}\n{detail}", {"phase": phase.name})
+    outcome = Outcome(phase.code, asked, "inputs", Status.CRASHED, (evidence,))
+    finding = Finding(phase.code, Severity.ERROR, title, detail, where, death.remedy)
     if known is None:
         known = Judgement(begun.name, begun.file, begun.line, Verdict.CRASHED)
     return Judged(

@@ -28,6 +28,9 @@ from backproof.subject import Case
 from backproof.target.importing import folder_of, on_path
 from backproof.target.loading import Candidate, Options, load
 
+_COMPILED = "BP4"  # codes of compilers and exporters
+_PATIENCE = 5.0  # times as long as a call may take
+
 Emit = Callable[[Event], None]
 
 
@@ -66,7 +69,8 @@ def _judged(candidate: Candidate, request: Request, emit: Emit) -> Event:
     def enter(name: str, code: str = "") -> None:
         nonlocal phase
         phase = name
-        emit(Phase(name, code))
+        slow = code.startswith(_COMPILED) and name.startswith("context ")
+        emit(Phase(name, code, _PATIENCE if slow else 1.0))
 
     try:
         enter("inputs")

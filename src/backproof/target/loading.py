@@ -158,7 +158,7 @@ def _subject(
         reference = found(module, options.reference, "--reference")
     subject = subject_of(
         target,
-        name=None if name == "op" and _has_own_name(target) else name,
+        name=None if _has_own_name(place, name, target) else name,
         expect=expect,
         expect_backward=declared,
         reference=reference,
@@ -170,11 +170,12 @@ def _subject(
     return subject
 
 
-def _has_own_name(target: Any) -> bool:
-    """Whether `target` tells more than that it is the module's `op`."""
+def _has_own_name(place: Place, name: str, target: Any) -> bool:
+    """Whether `target` tells more of itself than `name` does."""
     if dispatcher.is_operator(target):
-        return True
-    return getattr(identity(target), "__name__", "<lambda>") != "<lambda>"
+        return name == "op" or place.module == "torch"
+    own = getattr(identity(target), "__name__", "<lambda>")
+    return name == "op" and own != "<lambda>"
 
 
 def _makers(
