@@ -104,8 +104,9 @@ inconclusive subjects a 1.
 @click.option(
     "--contexts",
     metavar="NAMES",
-    help="Also run it in these, as func_grad,vmap; or all, or none. By default those "
-    "of torch.library.opcheck, for custom operators only.",
+    help="Also run it in these: names as func_grad,jit_trace_then_bwd, or groups: eager, "
+    "func, vmap, compile, export, inductor; fast, all or none; -NAME leaves out. By "
+    "default those of torch.library.opcheck, for custom operators only.",
 )
 @click.option(
     "--budget",

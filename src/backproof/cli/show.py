@@ -8,6 +8,9 @@ _EXAMPLE = """\b
 Example:
   backproof check ops.py --format json --output report.json
   backproof show report.json
+\b
+Exit codes: 0 it was shown, whatever it says; 2 it is no report, or could
+not be read.
 """  # click takes the backspace as: do not rewrap what follows
 
 
