@@ -21,6 +21,10 @@ Group = Literal["eager", "func", "vmap", "compile", "export"]
 GROUPS: tuple[Group, ...] = ("eager", "func", "vmap", "compile", "export")
 
 
+class Refusal(Exception):
+    """The subject refuses; its own exception is the cause."""
+
+
 class NotApplicable(Exception):
     """The context has nothing to say about this subject; the text says why."""
 

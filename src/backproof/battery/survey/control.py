@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from backproof.battery.survey.known import difference
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.style import Style
 from backproof.battery.trial import Trial
@@ -34,6 +35,26 @@ def control_of(style: Style) -> Scene:
     w = torch.linspace(1.6, 0.7, 4, dtype=torch.float64).requires_grad_()
     subject = Subject(_function(style), f"control: {style}")
     return Scene(Trial(subject, Case((x, w))))
+
+
+def recording_of(scene: Scene) -> Scene | None:
+    """The torch operations that a composed subject runs in eager mode, and nothing else.
+
+    Where these alone come out wrong in a context, the subject's Python is not at fault.
+    None where they do not compute what the subject computes.
+    """
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    try:
+        graph = make_fx(scene.function)(*scene.plain())
+        subject = Subject(graph, f"recording of {scene.trial.subject.name}")
+        recorded = Scene(Trial(subject, Case(tuple(scene.leaves()))))
+        same = zip(recorded.gradients(1), scene.gradients(1), strict=True)
+        if any(difference(a.value, b).words for a, b in same):
+            return None
+    except Exception:  # it cannot be recorded
+        return None
+    return recorded
 
 
 def _function(style: Style) -> Callable[..., Any]:

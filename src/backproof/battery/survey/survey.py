@@ -14,9 +14,10 @@ from backproof.battery.survey.context import (
     Compared,
     Context,
     NotApplicable,
+    Refusal,
     Skipped,
 )
-from backproof.battery.survey.control import control_of
+from backproof.battery.survey.control import control_of, recording_of
 from backproof.battery.survey.known import Known, difference
 from backproof.battery.survey.manners import surroundings_kept
 from backproof.battery.survey.scene import NoAnswer, Scene
@@ -108,13 +109,29 @@ def _blamed(context: Context, scene: Scene, style: Style) -> Cell:
         return _cell(context, seen.status, f"{seen.words}\n{advice}")
     if seen.status is not CellStatus.WRONG:
         return _cell(context, seen.status, seen.words, seen.numbers)
-    control = _control(context, style)
-    if control.status is CellStatus.WRONG and seen.kinds <= control.kinds:
+    excuse = _excuse(context, scene, style, seen)
+    if excuse:
         issue = ISSUES.get(context.name)
-        words = f"{seen.words}\na known-right op in the same style fails alike: {style}"
-        words += f" ({issue})" if issue else ""
+        words = f"{seen.words}\n{excuse}" + (f" ({issue})" if issue else "")
         return _cell(context, CellStatus.TORCH, words, seen.numbers)
     return _cell(context, CellStatus.WRONG, seen.words, seen.numbers)
+
+
+def _excuse(context: Context, scene: Scene, style: Style, seen: _Seen) -> str:
+    """Why torch and not the subject is at fault, or nothing."""
+    control = _control(context, style)
+    if control.status is CellStatus.WRONG and seen.kinds <= control.kinds:
+        return f"a known-right op in the same style fails alike: {style}"
+    if style.kind != "composed" or style.opaque:
+        return ""
+    with surroundings_kept():
+        recorded = recording_of(scene)
+    if recorded is None:
+        return ""
+    again = _observe(context, recorded)
+    if again.status is CellStatus.WRONG and seen.kinds <= again.kinds:
+        return "the torch operations of its forward, recorded, fail alike"
+    return ""
 
 
 @functools.cache
@@ -142,6 +159,8 @@ def _observe(context: Context, scene: Scene) -> _Seen:
             return _Seen(CellStatus.NOT_APPLICABLE, str(reason))
         except Skipped as reason:
             return _Seen(CellStatus.SKIPPED, str(reason))
+        except Refusal as refusal:
+            return _Seen(CellStatus.REFUSES, _first_line(refusal.__cause__ or refusal))
         except Exception as error:
             if _is_ours(error):
                 raise
