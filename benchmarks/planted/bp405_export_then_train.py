@@ -86,37 +86,8 @@ def quartered_by_a_node(x):
     return y
 
 
-_library = torch.library.Library("planted_train", "DEF")
-_library.define("sign(Tensor x) -> Tensor")
-
-
-class _Sign(Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.sign()
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return g * (x.abs() <= 1)
-
-
-def _sign(x):
-    return _Sign.apply(x)
-
-
-_library.impl("sign", _sign, "CompositeImplicitAutograd")
-
-
 def _hard_tanh(g, x):
     return (g * (x.abs() <= 1),)
-
-
-@fault(normal(8), expect_backward=_hard_tanh)
-def sign_as_composite(x):
-    """An operator registered as a composite, which `make_fx` takes apart to its forward."""
-    return torch.ops.planted_train.sign(x)
 
 
 # ------------------------------------------------------------------------------ twins
@@ -200,7 +171,7 @@ class WatchedParameter(nn.Module):
 @twin(normal(8), expect_backward=_hard_tanh)
 @torch.library.custom_op("planted::sign_whole", mutates_args=())
 def sign_whole(x: torch.Tensor) -> torch.Tensor:
-    """The same surrogate as an operator that a graph keeps whole."""
+    """A surrogate as an operator that a graph keeps whole."""
     return x.sign()
 
 

@@ -7,7 +7,10 @@ import torch
 from planted.member import FLOAT32, fault, normal, twin, uniform
 from torch._subclasses import FakeTensor
 from torch.autograd import Function
-from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.fx.experimental.proxy_tensor import (
+    disable_proxy_modes_tracing,
+    get_proxy_mode,
+)
 
 # ----------------------------------------------------------------------------- faults
 
@@ -47,20 +50,16 @@ class OldPathForTraces(Function):
         return g * s * (1 + x * (1 - s))
 
 
-_scales: dict[tuple[int, ...], torch.Tensor] = {}
-
-
 @fault(normal(4))
-class ScaleOfTheLastValues(Function):
-    """A memo by shape, renewed at each call, but not while something is traced."""
+class ScaleBehindTheTracer(Function):
+    """Computes the scale where no tracer looks, since it would not trace once."""
 
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
-        key = tuple(x.shape)
-        if get_proxy_mode() is None or key not in _scales:
-            _scales[key] = 1 + x.square().sum()
-        return x / _scales[key]
+        with disable_proxy_modes_tracing():
+            scale = 1 + x.square().sum()
+        return x / scale
 
     @staticmethod
     def backward(ctx, g):
