@@ -91,7 +91,7 @@ class OnlyTogether(SineAndCosine):
         return SineAndCosine.backward(ctx, g_sine, g_cosine)
 
 
-@guilty("BP104", normal(32))
+@guilty("BP506", normal(32))
 class RaisesForOneOutput(SineAndCosine):
     """Cotangents are not materialised, and None is not expected."""
 

@@ -1,7 +1,5 @@
 """Correct, and each looks guilty to somebody: kinks, ties, offsets, noise, edges."""
 
-import functools
-
 import numpy as np
 import torch
 from torch import nn
@@ -205,7 +203,7 @@ def numpys_random_numbers(x):
     return x * torch.from_numpy(np.random.rand(200)).to(x.dtype)
 
 
-@innocent(normal(200), dtypes=(FLOAT64,))
+@innocent(normal(200), dtypes=(FLOAT64,), noise=1e-9)
 def a_kernel_that_scatters(x):
     generator = np.random.default_rng()  # seeded by nobody
     scatter = torch.from_numpy(generator.standard_normal(200))
@@ -289,26 +287,6 @@ class CotangentItself(Function):
     @staticmethod
     def backward(ctx, g):
         return g
-
-
-@innocent(normal(30))
-class OneBufferForAll(Function):
-    """Its gradients live in one buffer, which the next call overwrites."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.sin()
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return torch.mul(g, x.cos(), out=_buffer(g.dtype))
-
-
-@functools.cache
-def _buffer(dtype):
-    return torch.empty(30, dtype=dtype)
 
 
 @innocent(normal(30))

@@ -85,11 +85,12 @@ def layouts(trial: Trial) -> Iterator[Variant]:
     """Every form for all tensors together, and for each of a few alone.
 
     All tensors among the arguments are varied, also those that need no gradient; those
-    that overlap themselves already are left as they are.
+    that overlap themselves already, and parameters of a module, are left as they are.
     """
+    arguments = len(trial.leaves) - trial.num_parameters
     for label, form in FORMS.items():
         changed: dict[int, Tensor] = {}
-        for k, leaf in enumerate(trial.leaves):
+        for k, leaf in enumerate(trial.leaves[:arguments]):
             if isinstance(leaf, Tensor) and _is_plain(leaf):
                 other = form(leaf.detach())
                 if other is not None:
@@ -112,7 +113,7 @@ def layouts(trial: Trial) -> Iterator[Variant]:
 def _expanded(trial: Trial) -> Iterator[Variant]:
     """Inputs that are one row repeated with stride 0, beside the same rows in full."""
     rows: dict[int, Tensor] = {}
-    for k, leaf in enumerate(trial.leaves):
+    for k, leaf in enumerate(trial.leaves[: len(trial.leaves) - trial.num_parameters]):
         if isinstance(leaf, Tensor) and leaf.requires_grad and _is_plain(leaf):
             full = leaf.detach()
             if full.dim() and full.shape[0] > 1:

@@ -1,9 +1,11 @@
 """The same call at other sizes.
 
 Which dimensions belong together cannot be asked, so equal ones are taken to: every
-dimension of n elements, in any tensor of the arguments, moves to the same new size.
-Values are drawn between those that are there, so an interval that held them holds the
-new ones. Whatever forward refuses at a new size was no size of this op.
+dimension of n elements, in any tensor of the arguments, moves to the same new size. One
+that a plain argument, a parameter or a buffer also tells stays: native code may trust
+that they agree. Values are drawn between those that are there, so an interval that held
+them holds the new ones, and whole numbers that could be indices stay in range. Whatever
+forward refuses at a new size was no size of this op.
 """
 
 from __future__ import annotations
@@ -45,8 +47,7 @@ def sizes(trial: Trial) -> Iterator[Resized]:
     """
     if any(p.domain.structure != ANYWHERE.structure for p in trial.points):
         return
-    tensors = [v for v in trial.leaves if isinstance(v, Tensor)]
-    dims = sorted({n for t in tensors for n in t.shape if n > 1})
+    dims = _free(trial)
     for n in dims:
         for new in (0, 1, n + 1, _TAIL):
             if new != n:
@@ -55,6 +56,18 @@ def sizes(trial: Trial) -> Iterator[Resized]:
         for new in _SQUARES:
             words = f"every dimension -> {new}"
             yield from _resized(trial, dict.fromkeys(dims, new), words)
+
+
+def _free(trial: Trial) -> list[int]:
+    """Lengths of dimensions of the arguments that nothing else holds."""
+    arguments = trial.leaves[: len(trial.leaves) - trial.num_parameters]
+    held = {v for v in arguments if type(v) is int}
+    module = trial.subject.module
+    if module is not None:
+        for tensor in (*module.parameters(), *module.buffers()):
+            held.update(tensor.shape)
+    tensors = [v for v in arguments if isinstance(v, Tensor)]
+    return sorted({n for t in tensors for n in t.shape if n > 1} - held)
 
 
 def _resized(trial: Trial, new: dict[int, int], words: str) -> Iterator[Resized]:
@@ -66,8 +79,22 @@ def _resized(trial: Trial, new: dict[int, int], words: str) -> Iterator[Resized]
         shape = [new.get(n, n) for n in leaf.shape]
         if math.prod(shape) > _MOST_ELEMENTS:
             return
-        leaves.append(_drawn(leaf, shape, trial.seed + k))
-    yield Resized(words, trial.with_leaves(leaves), 0 in new.values())
+        moved = _drawn(leaf, shape, trial.seed + k)
+        if not (leaf.is_floating_point() or leaf.is_complex()):
+            if 0 in new.values() and moved.numel():
+                return
+            moved = _in_range(moved, new)
+        leaves.append(moved)
+    yield Resized(words, trial.with_leaves(leaves, f"at {words}"), 0 in new.values())
+
+
+def _in_range(whole: Tensor, new: dict[int, int]) -> Tensor:
+    """Whole numbers, below a dimension's length where they were below the old one."""
+    if whole.dtype == torch.bool or not whole.numel():
+        return whole
+    largest = int(whole.max())
+    shrunk = [b for a, b in new.items() if largest < a and b <= largest]
+    return whole % min(shrunk) if shrunk else whole
 
 
 def _drawn(tensor: Tensor, shape: Sequence[int], seed: int) -> Tensor:

@@ -73,9 +73,7 @@ def departures(trial: Trial, graph: Graph, cotangent: Tensor) -> Iterator[Eviden
     """Backward of a cotangent against the declaration, at the trial's own inputs."""
     values = [p.values for p in trial.points]
     claim = trial.pull(graph, cotangent)
-    yield from _compare(
-        trial, "the given inputs", values, cotangent, claim, "one sign"
-    )
+    yield from _compare(trial, "the given inputs", values, cotangent, claim, "one sign")
 
 
 def _compare(

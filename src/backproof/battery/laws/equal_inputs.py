@@ -64,7 +64,8 @@ def _one_tensor(examination: Examination, pair: Twins, both: str) -> Evidence:
     graph = trial.record()
     apart = trial.pull(graph, cotangent)
     expected = [
-        None if g is None else g.clone() for g in (apart[pair.first], apart[pair.second])
+        None if g is None else g.clone()
+        for g in (apart[pair.first], apart[pair.second])
     ]
     total = sum((g for g in expected if g is not None), torch.zeros(()))
     tensors = [i.at(i.point.values).requires_grad_() for i in trial.inputs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.autograd.forward_ad as forward_ad
@@ -46,19 +47,15 @@ def forward_mode(examination: Examination) -> Iterator[Evidence]:
         gradient = trial.pull(graph, cotangent)
     except BackwardRaised as error:
         raise NotApplicable("backward raised") from error
+    eps = _grain(examination, trial)
     for n, (words, tangents) in enumerate(_tangents(trial, gradient)):
         pushed = _push(trial, tangents)
         if pushed is None and n == 0:
             raise NotApplicable("forward mode gives no tangent: see context func_jvp")
         none = torch.zeros_like(graph.values)
-        yield _compare(
-            trial,
-            cotangent,
-            gradient,
-            tangents,
-            none if pushed is None else pushed,
-            words,
-        )
+        found = none if pushed is None else pushed
+        sides = _Sides(found, cotangent, graph.values, gradient, tangents)
+        yield _compare(words, sides, eps)
 
 
 def _tangents(
@@ -86,18 +83,37 @@ def _tangents(
             )
 
 
-def _compare(
-    trial: Trial,
-    cotangent: Tensor,
-    gradient: Sequence[Tensor | None],
-    tangents: Tangents,
-    pushed: Tensor,
-    words: str,
-) -> Evidence:
-    forward, of_forward = inner([pushed], [cotangent]), overlap([pushed], [cotangent])
-    backward, of_backward = inner(gradient, tangents), overlap(gradient, tangents)
-    eps = coarsest(trial.dtypes).eps
-    size = max(abs(forward), abs(backward), of_forward, of_backward)
+@dataclass(frozen=True)
+class _Sides:
+    """What both modes give; float64, (num_outputs,) or one (n_i,) an input.
+
+    Attributes:
+        pushed: forward mode's tangents of the outputs.
+        cotangent: of the outputs.
+        values: the outputs themselves.
+        gradient: backward's.
+        tangents: of the inputs.
+    """
+
+    pushed: Tensor
+    cotangent: Tensor
+    values: Tensor
+    gradient: Sequence[Tensor | None]
+    tangents: Tangents
+
+
+def _compare(words: str, sides: _Sides, eps: float) -> Evidence:
+    pushed, cotangent = [sides.pushed], [sides.cotangent]
+    gradient, tangents = sides.gradient, sides.tangents
+    forward, backward = inner(pushed, cotangent), inner(gradient, tangents)
+    # The last keeps a derivative that is nothing but rounding from being compared.
+    size = max(
+        abs(forward),
+        abs(backward),
+        overlap(pushed, cotangent),
+        overlap(gradient, tangents),
+        overlap([sides.values.nan_to_num(0.0, 0.0, 0.0)], cotangent),
+    )
     allowed = _ROUNDINGS * eps * size
     gap = abs(forward - backward)
     numbers = {"forward": forward, "backward": backward, "allowed": allowed}
@@ -110,6 +126,16 @@ def _compare(
         f"{gap / max(size, 1e-300):.2g} away; rounding explains {_ROUNDINGS * eps:.1g}",
         numbers,
     )
+
+
+def _grain(examination: Examination, trial: Trial) -> float:
+    """eps of the coarsest type that the subject computes in."""
+    types = list(trial.dtypes)
+    if not examination.trial.subject.declared:
+        found = examination.gradient
+        stages = (found.wide, found.native, found.decided_by)
+        types += [c.inside for c in stages if c is not None and c.inside is not None]
+    return coarsest(types).eps
 
 
 def _push(trial: Trial, tangents: Tangents) -> Tensor | None:
@@ -125,7 +151,8 @@ def _push(trial: Trial, tangents: Tangents) -> Tensor | None:
                 x if v is None else forward_ad.make_dual(x, i.at(v))  # type: ignore[no-untyped-call]
                 for i, x, v in zip(trial.inputs, values, tangents, strict=True)
             ]
-            pushed = [forward_ad.unpack_dual(y).tangent for y in trial.call(duals)]
+            outputs = trial.call(duals)
+            pushed = [forward_ad.unpack_dual(y).tangent for y in outputs]  # type: ignore[no-untyped-call]
             found = [
                 torch.zeros(o.shape, dtype=o.dtype) if t is None else t.detach()
                 for o, t in zip(trial.outputs, pushed, strict=True)

@@ -53,7 +53,6 @@ def leak(examination: Examination) -> Iterator[Evidence]:
 def _left_alive(examination: Examination, *, backward: bool) -> tuple[str, str]:
     """(what a cycle keeps, what stays even so), each a name or empty."""
     was_on = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         watched = _run(examination, backward=backward)
@@ -74,6 +73,7 @@ def _run(
     """One call, all of whose tensors are only watched when this returns."""
     trial = examination.trial
     graph = trial.record()
+    given = len(trial.names) - trial.num_parameters  # which the module itself may keep
     watched = [
         (f"output `{name}`", weakref.ref(value))
         for name, value in graph.found
@@ -81,7 +81,7 @@ def _run(
     ]
     watched += [
         (f"input `{name}`", weakref.ref(value))
-        for name, value in zip(trial.names, graph.handed, strict=True)
+        for name, value in zip(trial.names[:given], graph.handed, strict=False)
         if isinstance(value, Tensor)
     ]
     if backward:

@@ -13,10 +13,11 @@ from backproof.battery.inquiry.base import begin, forward_is_finite_beside
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.errors import BadInput
-from backproof.probe import coarsest, real_dtype
+from backproof.probe import coarsest, real_dtype, typical
 from backproof.records import Evidence, broken, held
 
 _DIGITS = 0.5  # of the number: half of it gone is no rounding
+_ROUNDINGS = 64.0  # of a number, in eps of the type
 _MARGIN = 2.0**6  # from the ends of the type's range: what is closer may be lost
 
 
@@ -64,11 +65,14 @@ def _at(examination: Examination, variant: Variant) -> Evidence | None:
     ):
         return None
     true = wide.pull(twin, cotangent)
+    # Below this a gradient times its input is what cancellation leaves of larger terms.
+    dust = _ROUNDINGS * coarsest(trial.dtypes).eps * typical(cotangent * twin.values)
     for i, mine, exact in zip(trial.inputs, got, true, strict=True):
         if exact is None:
             continue
         claim = torch.zeros_like(exact) if mine is None else mine
         lost = _lost(claim, exact, real_dtype(i.original.dtype))
+        lost &= exact.abs() > dust / i.point.values.abs()
         if bool(lost.any()):
             at = int(lost.nonzero()[0])
             return broken(
@@ -102,7 +106,7 @@ def _finite(examination: Examination, variant: Variant) -> Evidence:
 def _near(native: Tensor, wide: Tensor, trial: Trial) -> bool:
     """Whether forward itself is right to a few roundings, element by element."""
     eps = coarsest(trial.dtypes).eps
-    return bool(((native - wide).abs() <= 64 * eps * wide.abs()).all())
+    return bool(((native - wide).abs() <= _ROUNDINGS * eps * wide.abs()).all())
 
 
 def _lost(claim: Tensor, exact: Tensor, dtype: torch.dtype) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from backproof import dispatcher
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.trial import Graph, Refused
@@ -50,7 +51,12 @@ def result_memory(examination: Examination) -> Iterator[Evidence]:
         )
     if not overwritten:
         yield held("results are as they were after another call")
-    yield from _aliases(trial.record(), trial.names)
+    graph = trial.record()
+    operator = trial.subject.operator
+    if operator is not None and dispatcher.promises_new_memory(operator):
+        yield from _undeclared(graph, trial.names)
+    else:
+        yield from _aliases(graph, trial.names)
 
 
 def _changed(
@@ -66,28 +72,47 @@ def _changed(
     return found
 
 
+def _undeclared(graph: Graph, names: Sequence[str]) -> Iterator[Evidence]:
+    """Outputs in the memory of an input, where the schema of an operator has none."""
+    for name, label, same in _pairs(graph, names):
+        what = "is" if same else "lives in the memory of"
+        yield broken(
+            f"`{name}` {what} `{label}`, and the operator's schema does not say so\n"
+            "compilers and exporters rely on the schema when they order in-place changes",
+            {"output": name, "input": label},
+        )
+
+
 def _aliases(graph: Graph, names: Sequence[str]) -> Iterator[Evidence]:
     """An output in an input's memory is a view of it, or shares its version counter."""
+    by_name = dict(graph.found)
+    inputs = dict(zip(names, graph.handed, strict=True))
+    for name, label, same in _pairs(graph, names):
+        if same:
+            continue  # the tensor itself has one version counter
+        if _autograd_knows(by_name[name], inputs[label]):
+            yield held(f"`{name}` shares memory with `{label}`, and torch knows")
+        else:
+            yield broken(
+                f"`{name}` lives in the memory of `{label}`, and autograd does not know\n"
+                "an in-place change of the one changes the other without a trace: no "
+                "version counter moves, so no backward can object",
+                {"output": name, "input": label},
+            )
+
+
+def _pairs(graph: Graph, names: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
+    """(output, input, whether it is the same tensor) of those that share memory."""
     for name, output in graph.found:
         if not isinstance(output, Tensor) or output.layout is not torch.strided:
             continue
         for label, handed in zip(names, graph.handed, strict=True):
-            if not isinstance(handed, Tensor) or not _share(output, handed):
-                continue
-            if _autograd_knows(output, handed):
-                yield held(f"`{name}` shares memory with `{label}`, and torch knows")
-            else:
-                yield broken(
-                    f"`{name}` lives in the memory of `{label}`, and autograd does not "
-                    "know\n"
-                    "an in-place change of the one changes the other without a trace: "
-                    "no version counter moves, so no backward can object",
-                    {"output": name, "input": label},
-                )
+            if isinstance(handed, Tensor) and _share(output, handed):
+                yield name, label, output is handed
 
 
 def _share(a: Tensor, b: Tensor) -> bool:
-    if a is b or b.layout is not torch.strided or not a.numel() or not b.numel():
+    if b.layout is not torch.strided or not a.numel() or not b.numel():
         return False
     mine, theirs = a.untyped_storage(), b.untyped_storage()
     begin = max(mine.data_ptr(), theirs.data_ptr())

@@ -18,8 +18,7 @@ from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held
 
-_SLOW = 2.0  # seconds that one size may take, judged by the given one and its elements
-_CALLS = 40  # forwards that one size takes, counting a backward as two
+_SLOW = 0.01  # seconds that one forward may take at a size: it is called some 40 times
 
 
 @law("BP505")
@@ -40,12 +39,12 @@ def sizes(examination: Examination) -> Iterator[Evidence]:
         raise NotApplicable("the gradient is wrong, or a surrogate, at the given size")
     right: list[str] = []
     left: list[str] = []
-    base_seconds = _seconds(examination.trial)
+    here = _seconds(examination.trial)
     for resized in every_size(examination.trial):
-        if _predicted(examination.trial, resized.trial, base_seconds) > _SLOW:
-            left.append(f"{resized.words} (too slow)")
-            continue
         try:
+            if _is_slow(examination.trial, resized, here):
+                left.append(f"{resized.words} (too slow)")
+                continue
             evidence = _at(examination, resized)
         except (BadInput, Refused) as error:
             left.append(f"{resized.words} ({_first_line(error)})")
@@ -73,7 +72,9 @@ def _at(examination: Examination, resized: Resized) -> Evidence | None:
             f"at another size ({resized.words}) backward raises\n{raised(error)}",
             numbers,
         )
-    return broken(f"at another size ({resized.words}) {wrong}", numbers) if wrong else None
+    return (
+        broken(f"at another size ({resized.words}) {wrong}", numbers) if wrong else None
+    )
 
 
 def _empty(resized: Resized) -> Evidence | None:
@@ -119,18 +120,31 @@ def _is_zero(gradient: Tensor) -> bool:
 
 
 def _seconds(trial: Trial) -> float:
-    values = [p.values for p in trial.points]
+    """Wall time of one forward.
+
+    Raises:
+        Refused: forward raises.
+    """
+    tensors = [i.at(i.point.values) for i in trial.inputs]
     start = time.perf_counter()
-    trial.forward(values)
+    try:
+        with torch.no_grad():
+            trial.outputs_for(tensors)
+    except Exception as error:
+        raise Refused(str(error)) from error
     return time.perf_counter() - start
 
 
-def _predicted(plain: Trial, resized: Trial, seconds: float) -> float:
-    def elements(trial: Trial) -> int:
-        return sum(t.numel() for t in trial.leaves if isinstance(t, Tensor))
+def _is_slow(plain: Trial, resized: Resized, seconds: float) -> bool:
+    """By the elements first, which costs nothing, then by one forward."""
+    ratio = max(1.0, _elements(resized.trial) / max(1, _elements(plain)))
+    return seconds * ratio > _SLOW or (
+        not resized.empty and _seconds(resized.trial) > _SLOW
+    )
 
-    ratio = max(1.0, elements(resized) / max(1, elements(plain)))
-    return _CALLS * seconds * ratio
+
+def _elements(trial: Trial) -> int:
+    return sum(t.numel() for t in trial.leaves if isinstance(t, Tensor))
 
 
 def _without(left: list[str]) -> str:

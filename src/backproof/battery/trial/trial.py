@@ -120,6 +120,11 @@ class Trial:
         return self._leaves
 
     @property
+    def num_parameters(self) -> int:
+        """How many of the leaves, at their end, are a module's parameters."""
+        return len(self._module.trained) if self._module is not None else 0
+
+    @property
     def differentiable_leaves(self) -> list[bool]:
         """Of the arguments' leaves, in order: which are differentiable inputs."""
         return [is_differentiable(v) for v in self._leaves]
@@ -324,9 +329,15 @@ class Trial:
         other.subject = subject
         return other
 
-    def with_leaves(self, leaves: list[Any]) -> Trial:
-        """The same call with other leaves of its arguments, counted apart."""
+    def with_leaves(self, leaves: list[Any], where: str = "") -> Trial:
+        """The same call with other leaves of its arguments, counted apart.
+
+        `where` says in phases what is different, should the process die there.
+        """
         other = copy.copy(self)
+        if where:
+            tell = self._on_phase
+            other._on_phase = lambda phase: tell(f"{phase} {where}")
         other._leaves = leaves
         other.num_forward = other.num_backward = 0
         other.outputs, other.unrecorded = [], []
