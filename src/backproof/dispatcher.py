@@ -103,6 +103,19 @@ def lacks_formula(overload: torch._ops.OpOverload) -> bool:
     return made is not None and getattr(made, "_backward_fn", made) is None
 
 
+def promises_new_memory(overload: torch._ops.OpOverload) -> bool:
+    """Whether its schema says that no result shares memory with an argument.
+
+    Whatever rewrites a graph relies on it. An operator that is taken apart into others
+    before that may say what it likes.
+    """
+    if any(result.alias_info is not None for result in overload._schema.returns):
+        return False
+    taken_apart = "CompositeImplicitAutograd"
+    name = qualified_name(overload)
+    return not torch._C._dispatch_has_kernel_for_dispatch_key(name, taken_apart)
+
+
 def _definition(overload: torch._ops.OpOverload) -> Any:
     """The object of `torch.library.custom_op` behind an overload, None without one."""
     if overload._overloadname != "default":
