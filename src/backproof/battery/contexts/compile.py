@@ -86,9 +86,8 @@ def aot_function(scene: Scene) -> Iterator[Compared]:
     from functorch.compile import nop
 
     scene.prepare()
-    yield from both_agree(
-        scene, traced(scene.function, fw_compiler=nop, bw_compiler=nop)
-    )
+    graph, kept = traced(scene.whole, fw_compiler=nop, bw_compiler=nop), scene.kept
+    yield from both_agree(scene, lambda *tensors: graph(*tensors, *kept))
 
 
 @context("compile", code="BP401")

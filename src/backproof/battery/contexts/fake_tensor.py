@@ -52,20 +52,25 @@ def _forms_agree(
     convert: Callable[[Tensor], Tensor],
     surroundings: contextlib.AbstractContextManager[object],
 ) -> Iterator[Compared]:
-    known = _run(scene, scene.leaves(), scene.kept, list(scene.loss.weights))
+    function = scene.whole
+    known = _run(scene, function, scene.leaves(), scene.kept, scene.loss.weights)
     leaves = [convert(t) for t in scene.leaves()]
     kept = [convert(t) for t in scene.kept]
     cotangents = [convert(u) for u in scene.loss.weights]
     with surroundings:
-        found = _run(scene, leaves, kept, cotangents)
+        found = _run(scene, function, leaves, kept, cotangents)
     for (what, mine), (_, right) in zip(found, known, strict=True):
         yield Compared("form", f"the form of {what}", mine, right)
 
 
 def _run(
-    scene: Scene, leaves: list[Tensor], kept: list[Tensor], cotangents: list[Tensor]
+    scene: Scene,
+    function: Callable[..., Sequence[Tensor]],
+    leaves: list[Tensor],
+    kept: list[Tensor],
+    cotangents: Sequence[Tensor],
 ) -> list[tuple[str, Form | None]]:
-    outputs = scene.whole(*leaves, *kept)
+    outputs = function(*leaves, *kept)
     forms = [
         (name, _form(y)) for name, y in zip(scene.output_names, outputs, strict=True)
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from backproof.battery.survey.agreement import both_agree, outputs_agree
+from backproof.battery.survey.agreement import both_agree, outputs_agree, refuse_modules
 from backproof.battery.survey.call import Exported
 from backproof.battery.survey.context import Compared, context
 from backproof.battery.survey.scene import Scene
@@ -16,6 +16,7 @@ from backproof.battery.survey.scene import Scene
 @context("export", code="BP405")
 def jit_trace_then_bwd(scene: Scene) -> Iterator[Compared]:
     """Traced, then differentiated."""
+    refuse_modules(scene)
     scene.prepare()
     traced = torch.jit.trace(scene.function, tuple(scene.leaves()), check_trace=False)  # type: ignore[no-untyped-call]
     yield from both_agree(scene, traced)
@@ -24,6 +25,7 @@ def jit_trace_then_bwd(scene: Scene) -> Iterator[Compared]:
 @context("export", code="BP406")
 def jit_trace_save_load(scene: Scene) -> Iterator[Compared]:
     """Traced, saved, loaded, run."""
+    refuse_modules(scene)
     known = scene.outputs()
     module, kept = Exported(scene.call, len(scene.names)), scene.kept
     traced = torch.jit.trace(module, (*scene.plain(), *kept), check_trace=False)  # type: ignore[no-untyped-call]

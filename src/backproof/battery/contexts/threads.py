@@ -35,7 +35,7 @@ def threads_backward(scene: Scene) -> Iterator[Compared]:
 
 def _rounds(scene: Scene) -> Iterator[list[Any]]:
     for _ in range(_ROUNDS):
-        tasks = [(scene.function, scene.leaves(k)) for k in range(_THREADS)]
+        tasks = [(scene.separate, scene.leaves(k)) for k in range(_THREADS)]
         yield _meeting(scene, tasks)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backproof.battery.survey.context import Compared, compared
+from backproof.battery.survey.context import Compared, NotApplicable, compared
 from backproof.battery.survey.scene import Scene
 
 
@@ -49,4 +49,16 @@ def examples(
     for name, got, shape in zip(scene.output_names, batched, scene.shapes, strict=True):
         yield Compared(
             words, f"shape of the {words} {name}", tuple(got.shape), (size, *shape)
+        )
+
+
+def refuse_modules(scene: Scene) -> None:
+    """For tracers that do not see through an exchange of a module's parameters.
+
+    Raises:
+        NotApplicable: the subject is a module.
+    """
+    if scene.trial.subject.module is not None:
+        raise NotApplicable(
+            "a module's parameters are inputs here, and this tracer cannot exchange them"
         )

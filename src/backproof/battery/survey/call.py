@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from backproof.battery.trial import Trial
+from backproof.battery.trial.copies import twin, widened
 from backproof.battery.trial.module_call import ModuleCall
 
 Path = tuple[Any, ...]
@@ -42,11 +43,9 @@ class Call:
     """A function of tensors alone, which can be traced, copied and pickled.
 
     Attributes:
-        function: the subject's function, or its module with exchangeable parameters.
+        function: the subject's function, or an `Exchange` of its module's tensors.
         positional: its arguments, with `Taken` and `Kept` where tensors were.
         keywords: likewise.
-        parameters: how many of the differentiable tensors are a module's parameters;
-            they come last.
         paths: where the outputs are that are wanted, in what the function returns.
         clones: whether the function is handed copies; an op that works in place cannot
             be given a leaf.
@@ -55,7 +54,6 @@ class Call:
     function: Callable[..., Any]
     positional: tuple[Any, ...]
     keywords: dict[str, Any]
-    parameters: int = 0
     paths: tuple[Path, ...] = ()
     clones: bool = False
 
@@ -64,9 +62,8 @@ class Call:
         given = [t.clone() for t in tensors] if self.clones else list(tensors)
         positional = tuple([_filled(v, given, kept) for v in self.positional])
         keywords = {k: _filled(v, given, kept) for k, v in self.keywords.items()}
-        if isinstance(self.function, ModuleCall):
-            trained = given[len(given) - self.parameters :]
-            return self.function(trained, positional, keywords, wide=False)
+        if isinstance(self.function, Exchange):
+            return self.function(given, kept, positional, keywords)
         return self.function(*positional, **keywords)
 
     def __call__(
@@ -97,9 +94,69 @@ def call_of(trial: Trial) -> tuple[Call, list[Tensor]]:
     module = trial.subject.module
     if module is None:
         return Call(trial.subject.function, emptied, named), kept
-    exchangeable = ModuleCall(module)
-    call = Call(exchangeable, emptied, named, parameters=len(exchangeable.trained))
-    return call, kept
+    return Call(_exchange(module, trial, kept), emptied, named), kept
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A module that is called with other parameters and with copies of its buffers.
+
+    Attributes:
+        module: the caller's, which stays as it is.
+        parameters: the name of each use of a parameter, and its place among the
+            differentiable tensors.
+        buffers: the name of each buffer, and its place among the others.
+    """
+
+    module: torch.nn.Module
+    parameters: dict[str, int]
+    buffers: dict[str, int]
+
+    def __call__(
+        self,
+        tensors: Sequence[Tensor],
+        kept: Sequence[Tensor],
+        positional: tuple[Any, ...],
+        keywords: dict[str, Any],
+    ) -> Any:
+        """Call it, all tensors given."""
+        swapped = {name: tensors[k] for name, k in self.parameters.items()}
+        for name, k in self.buffers.items():
+            swapped[name] = kept[k].clone()
+        return torch.func.functional_call(
+            self.module, swapped, positional, keywords, tie_weights=False
+        )
+
+
+def _exchange(module: torch.nn.Module, trial: Trial, kept: list[Tensor]) -> Exchange:
+    """The parameters are the last of the trial's inputs; buffers are added to `kept`."""
+    trained = list(ModuleCall(module).trained.values())
+    first = len(trial.inputs) - len(trained)
+    place = {id(t): first + k for k, t in enumerate(trained)}
+    wide = any(
+        i.original.dtype != t.dtype
+        for i, t in zip(trial.inputs[first:], trained, strict=True)
+    )
+    parameters: dict[str, int] = {}
+    buffers: dict[str, int] = {}
+    for prefix, owner in module.named_modules():
+        dot = f"{prefix}." if prefix else ""
+        for name, parameter in owner._parameters.items():
+            if parameter is not None and id(parameter) in place:
+                parameters[dot + name] = place[id(parameter)]
+        for name, buffer in owner._buffers.items():
+            if buffer is not None:
+                buffers[dot + name] = len(kept)
+                kept.append(twin(widened(buffer) if wide else buffer))
+    return Exchange(module, parameters, buffers)
+
+
+def separate(call: Call) -> Call:
+    """The same call with a module of its own, so that several can run at a time."""
+    if not isinstance(call.function, Exchange):
+        return call
+    own = replace(call.function, module=copy.deepcopy(call.function.module))
+    return replace(call, function=own)
 
 
 def with_outputs(call: Call, returned: Any) -> Call:

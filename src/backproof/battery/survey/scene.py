@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import random
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -20,7 +21,14 @@ import torch
 from torch import Tensor
 
 from backproof import tree
-from backproof.battery.survey.call import Call, Held, Path, call_of, with_outputs
+from backproof.battery.survey.call import (
+    Call,
+    Held,
+    Path,
+    call_of,
+    separate,
+    with_outputs,
+)
 from backproof.battery.survey.context import NotApplicable
 from backproof.battery.survey.known import (
     Known,
@@ -41,6 +49,7 @@ Compute = Callable[[list[Tensor]], Sequence[Tensor | None]]
 """From leaves that need a gradient to what is to be known."""
 
 _SHARES = (0.2, 0.02)  # how far a sample lies from the case, relative to each element
+_CANCELLED = 1 / 8  # of the natural slope: terms that may cancel in a gradient
 _TANGENT = 0.3  # likewise for the length of a tangent
 
 
@@ -111,6 +120,17 @@ class Scene:
 
         def function(*tensors: Tensor) -> tuple[Tensor, ...]:
             return call(tensors, kept)
+
+        return function
+
+    @property
+    def separate(self) -> Callable[..., tuple[Tensor, ...]]:
+        """The same, sharing no module with other calls."""
+        call, kept = self._call_and_kept()
+        own = separate(call)
+
+        def function(*tensors: Tensor) -> tuple[Tensor, ...]:
+            return own(tensors, kept)
 
         return function
 
@@ -214,7 +234,9 @@ class Scene:
             loss = self.objective(*leaves)
             return torch.autograd.grad(loss, leaves, allow_unused=True)
 
-        return self._once("gradients", sample, compute)
+        known = self._once("gradients", sample, compute)
+        floors = self._natural(sample)
+        return [replace(k, scale=f) for k, f in zip(known, floors, strict=True)]
 
     def pulled(self, cotangents: Sequence[Tensor], sample: Sample = 0) -> list[Known]:
         """The gradients for these cotangents."""
@@ -223,7 +245,8 @@ class Scene:
             outputs = self.function(*leaves)
             return torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True)
 
-        return self.know(compute, sample)
+        floors = zip(self.know(compute, sample), self._natural(sample), strict=True)
+        return [replace(known, scale=floor) for known, floor in floors]
 
     def pushed(
         self,
@@ -251,7 +274,11 @@ class Scene:
 
         known = self.know(compute, sample)[0]
         gradients = [k.value for k in self.pulled(cotangents, sample)]
-        return replace(known, scale=magnitude(gradients, tangents))
+        natural = [
+            f * _top(t) for f, t in zip(self._natural(sample), tangents, strict=True)
+        ]
+        scale = max(magnitude(gradients, tangents), *natural)
+        return replace(known, scale=scale)
 
     def know(self, compute: Compute, sample: Sample = 0) -> list[Known]:
         """What `compute` gives in eager mode, with how much it moves by rounding."""
@@ -374,6 +401,22 @@ class Scene:
         self.output_names = [f"output{Call.words(path)}" for path in call.paths]
         return call.picked(returned)
 
+    def _natural(self, sample: Sample) -> list[float]:
+        """A slope of each input beside which its gradient may be nothing but rounding.
+
+        Where a gradient cancels to zero, as that of a bias before a normalisation, what
+        is left is rounding of terms as large as those of a function that changes by its
+        own size when its input does: an eighth of that, its terms of random signs.
+        """
+        outputs = self.outputs(sample)
+        squares = 0.0
+        for u, y in zip(self.loss.weights, outputs, strict=True):
+            if y.value is not None:
+                terms = (u * y.value).abs().double().nan_to_num(0.0, 0.0, 0.0)
+                squares += float((terms**2).sum())
+        tops = [_top(x) for x in self.plain(sample)]
+        return [_CANCELLED * math.sqrt(squares) / top if top else 0.0 for top in tops]
+
     def _once(self, name: str, sample: Sample, compute: Compute) -> list[Known]:
         key = (name, sample)
         if key not in self._answers:
@@ -485,6 +528,12 @@ def _real_product(a: Tensor, b: Tensor) -> Tensor:
 
 def _wide(tensor: Tensor) -> Tensor:
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _top(tensor: Tensor) -> float:
+    return (
+        float(_finite(tensor.detach().abs().double()).max()) if tensor.numel() else 0.0
+    )
 
 
 def _finite(values: Tensor) -> Tensor:

@@ -65,4 +65,6 @@ def support(context: Context, style: Style, message: str) -> str:
     for part, words in _BY_MESSAGE:
         if part in message:
             return words
+    if style.kind == "composed":
+        return "torch itself does not support these operations here"
     return _BY_GROUP[context.group]
