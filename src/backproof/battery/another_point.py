@@ -11,11 +11,16 @@ from backproof.battery.two_stages import judge_gradient
 from backproof.errors import BadInput
 
 
-def what_is_wrong(trial: Trial, seed: int) -> str:
+def what_is_wrong(trial: Trial, seed: int, *, at_kinks: bool = True) -> str:
     """Words for a gradient that is wrong there, empty where nothing is known to be.
 
     In float64 where the subject runs there, as it is otherwise; against the declaration
     where there is one.
+
+    Args:
+        trial: the subject there.
+        seed: of the directions and cotangents.
+        at_kinks: whether what is wrong at kinks alone counts.
 
     Raises:
         BadInput: forward raises there, or nothing can be differentiated.
@@ -27,10 +32,10 @@ def what_is_wrong(trial: Trial, seed: int) -> str:
         cotangent = trial.represent(torch.ones_like(graph.values))
         found = [e for e in departures(trial, graph, cotangent) if e.holds is False]
         return found[0].words if found else ""
-    return _by_probing(trial, seed)
+    return _by_probing(trial, seed, at_kinks=at_kinks)
 
 
-def _by_probing(trial: Trial, seed: int) -> str:
+def _by_probing(trial: Trial, seed: int, *, at_kinks: bool) -> str:
     wide = trial.in_float64()
     try:
         inquiry = Inquiry(wide or trial, seed=seed)
@@ -40,6 +45,8 @@ def _by_probing(trial: Trial, seed: int) -> str:
         inquiry = Inquiry(trial, seed=seed)
     found = judge_gradient(inquiry, None)
     if found.kind is not Kind.WRONG or found.precision_only:
+        return ""
+    if found.decided_by.kinks is not None and not at_kinks:
         return ""
     names = found.decided_by.wrong_inputs or [i.name for i in trial.inputs]
     words = f"the gradient of {', '.join(f'`{n}`' for n in names)} is wrong"

@@ -65,9 +65,9 @@ LAWS: tuple[Law, ...] = (
     strides,
     second_order,
     forward_mode,
-    sizes,
     limits,
     global_state,
     leak,
     saved_bytes,
+    sizes,  # last: a kernel that trusts its sizes may take the process with it
 )
