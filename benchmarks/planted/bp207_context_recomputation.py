@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import torch
 from planted.member import FLOAT32, fault, normal, twin
@@ -9,10 +11,13 @@ from torch import nn
 from torch.autograd import Function
 from torch.utils.checkpoint import checkpoint
 
+_CHECKPOINTS = ("checkpoint_nonreentrant", "checkpoint_reentrant")
+_AUTOCAST = ("autocast",)
+
 # ----------------------------------------------------------------------------- faults
 
 
-@fault(normal(5, 4))
+@fault(normal(5, 4), contexts=_CHECKPOINTS)
 def coarse_without_grad(x):
     """Without a graph to record it takes the short cut that is meant for inference."""
     if not torch.is_grad_enabled():
@@ -20,7 +25,7 @@ def coarse_without_grad(x):
     return x.sigmoid()
 
 
-@fault(normal(4, 3))
+@fault(normal(4, 3), contexts=_CHECKPOINTS)
 class ScaledByItsHistory(nn.Module):
     """Divides by a running average that each call moves, also a repeated one."""
 
@@ -34,31 +39,21 @@ class ScaledByItsHistory(nn.Module):
         return x.tanh() / self.average.clone()
 
 
-@fault(normal(3, 4), normal(4, dtype=torch.float64))
-class ProjectionKept(nn.Module):
-    """Keeps the projected weight of a call without gradients for the next ones."""
-
-    def __init__(self):
-        super().__init__()
-        self.projected = None
-
-    def forward(self, x, w):
-        projected = self.projected
-        if projected is None:
-            projected = w / w.norm()
-            if not torch.is_grad_enabled():
-                self.projected = projected
-        return x * projected
+@fault(normal(6, 3, dtype=FLOAT32), normal(3, dtype=FLOAT32), contexts=_CHECKPOINTS)
+def rows_kept_by_python(x, w):
+    """Tosses one of Python's coins for each row, and another set when computed again."""
+    kept = torch.tensor([random.random() < 0.5 for _ in range(len(x))])
+    return 2 * (x * w).tanh() * kept[:, None]
 
 
-@fault(normal(64))
+@fault(normal(64), contexts=_CHECKPOINTS)
 def numpy_dropout(x):
     """Draws its mask from NumPy, whose state no checkpoint restores."""
     mask = torch.from_numpy(np.random.random(x.shape) < 0.5)
     return 2 * x * mask
 
 
-@fault(normal(4, 6, dtype=FLOAT32), normal(6, 3, dtype=FLOAT32))
+@fault(normal(4, 6, dtype=FLOAT32), normal(6, 3, dtype=FLOAT32), contexts=_AUTOCAST)
 class AgainWithoutAutocast(Function):
     """Computes again outside of autocast, where the epsilon is that of 32 bits."""
 
@@ -69,11 +64,8 @@ class AgainWithoutAutocast(Function):
 
     @staticmethod
     def backward(ctx, g):
-        with torch.enable_grad():
-            x, w = (t.view_as(t) for t in ctx.saved_tensors)
-            y = _normed_product(x, w)
-        graph = torch.is_grad_enabled()
-        return torch.autograd.grad(y, (x, w), g.to(y.dtype), create_graph=graph)
+        y, pull = torch.func.vjp(_normed_product, *ctx.saved_tensors)
+        return pull(g.to(y.dtype))
 
 
 def _normed_product(x, w):
@@ -84,13 +76,13 @@ def _normed_product(x, w):
 # ------------------------------------------------------------------------------ twins
 
 
-@twin(normal(64))
+@twin(normal(64), contexts=_CHECKPOINTS)
 def torch_dropout(x):
     """Draws its mask from torch, whose state a checkpoint restores."""
     return nn.functional.dropout(x, 0.5)
 
 
-@twin(normal(4, 3))
+@twin(normal(4, 3), contexts=_CHECKPOINTS)
 class CountsButDoesNotUse(nn.Module):
     """Moves running statistics at each call, and normalises by the batch alone."""
 
@@ -105,7 +97,7 @@ class CountsButDoesNotUse(nn.Module):
         return x - mean
 
 
-@twin(normal(3, 4), normal(4))
+@twin(normal(3, 4), normal(4), contexts=_CHECKPOINTS)
 class ProjectionForInference(nn.Module):
     """Keeps what it projected without gradients, and uses it only there."""
 
@@ -121,13 +113,13 @@ class ProjectionForInference(nn.Module):
         return x * self.kept[2]
 
 
-@twin(normal(4, 6, dtype=FLOAT32), normal(6, 3, dtype=FLOAT32))
+@twin(normal(4, 6, dtype=FLOAT32), normal(6, 3, dtype=FLOAT32), contexts=_AUTOCAST)
 def checkpointed(x, w):
     """Lets torch's own checkpoint compute again, under forward's settings."""
     return checkpoint(_normed_product, x, w, use_reentrant=False)
 
 
-@twin(normal(64))
+@twin(normal(64), contexts=_CHECKPOINTS)
 class MaskKept(Function):
     """Draws once and keeps the mask."""
 
@@ -143,7 +135,7 @@ class MaskKept(Function):
         return 2 * g * mask
 
 
-@twin(normal(5, 4))
+@twin(normal(5, 4), contexts=_CHECKPOINTS)
 def same_without_grad(x):
     """Another form of the same function where no graph is recorded."""
     return x.sigmoid() if torch.is_grad_enabled() else (1 + (x / 2).tanh()) / 2

@@ -11,13 +11,15 @@ import torch
 from planted.member import FLOAT32, fault, normal, phases, twin, uniform
 from torch.autograd import Function
 
+_THREADS = ("threads_backward",)
+
 # ----------------------------------------------------------------------------- faults
 
 _ring = [torch.empty(6, dtype=torch.double) for _ in range(3)]
 _turns = itertools.count()
 
 
-@fault(normal(6))
+@fault(normal(6), contexts=_THREADS)
 class RingOfBuffers(Function):
     """Three calls may be under way at a time, and the fourth writes over the first."""
 
@@ -35,7 +37,7 @@ class RingOfBuffers(Function):
 _pushed: list[torch.Tensor] = []
 
 
-@fault(uniform(5, low=0.5, high=2.0))
+@fault(uniform(5, low=0.5, high=2.0), contexts=_THREADS)
 class LastInFirstOut(Function):
     """Backward takes what the latest forward left, whoever called that."""
 
@@ -49,7 +51,7 @@ class LastInFirstOut(Function):
         return g * (_pushed.pop() if len(_pushed) > 1 else _pushed[-1])
 
 
-@fault(normal(4, 3, dtype=FLOAT32))
+@fault(normal(4, 3, dtype=FLOAT32), contexts=_THREADS)
 class InputOnTheClass(Function):
     """The input of the latest call lies on the class, not on ctx."""
 
@@ -68,7 +70,7 @@ class InputOnTheClass(Function):
 _local = threading.local()
 
 
-@fault(phases(4))
+@fault(phases(4), contexts=_THREADS)
 class StoredWithTheThread(Function):
     """What forward leaves with its thread is not there for a backward of another."""
 
@@ -88,7 +90,7 @@ class StoredWithTheThread(Function):
 # ------------------------------------------------------------------------------ twins
 
 
-@twin(normal(6))
+@twin(normal(6), contexts=_THREADS)
 class ScratchOfTheThread(Function):
     """A scratch buffer a thread, used within one call."""
 
@@ -110,7 +112,7 @@ _lock = threading.Lock()
 _shared: dict[tuple[object, ...], torch.Tensor] = {}
 
 
-@twin(normal(4, 3, dtype=FLOAT32))
+@twin(normal(4, 3, dtype=FLOAT32), contexts=_THREADS)
 class ScratchBehindALock(Function):
     """One scratch buffer for all threads, used by one at a time and never handed out."""
 
@@ -132,7 +134,7 @@ def _taper(n):
     return [1 - k / n for k in range(n)]
 
 
-@twin(normal(7))
+@twin(normal(7), contexts=_THREADS)
 class TaperFromACache(Function):
     """A cache of constants that all threads share."""
 
@@ -148,7 +150,7 @@ class TaperFromACache(Function):
 _shapes: weakref.WeakKeyDictionary[object, torch.Size] = weakref.WeakKeyDictionary()
 
 
-@twin(phases(3, 2))
+@twin(phases(3, 2), contexts=_THREADS)
 class NoteForEachCall(Function):
     """Notes lie in a table of the module, one for each call that is under way."""
 
@@ -162,7 +164,7 @@ class NoteForEachCall(Function):
         return g.reshape(_shapes[ctx]) * -2j
 
 
-@twin(uniform(5, low=0.5, high=2.0))
+@twin(uniform(5, low=0.5, high=2.0), contexts=_THREADS)
 class NumbersItsCalls(Function):
     """Every call takes a number, which nothing depends on."""
 
