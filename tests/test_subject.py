@@ -118,6 +118,45 @@ def test_what_is_declared():
     assert subject_of(plain, expect_backward=lambda g, x: g).declared
 
 
+def test_a_reference_and_noise_are_kept():
+    subject = subject_of(plain, reference=torch.mul, noise=1e-6)
+    assert (subject.reference, subject.noise) == (torch.mul, 1e-6)
+    assert (subject_of(plain).reference, subject_of(plain).noise) == (None, 0.0)
+
+
+@pytest.mark.parametrize("noise", [-1e-6, float("nan"), float("inf"), "little", None])
+def test_noise_is_a_relative_distance(noise):
+    with pytest.raises(BadInput, match="noise is the relative distance") as caught:
+        subject_of(plain, noise=noise)
+    assert repr(noise) in str(caught.value)
+
+
+class TestOperators:
+    MUL = torch.ops.aten.mul.Tensor
+
+    def test_an_overload(self):
+        subject = subject_of(self.MUL)
+        assert (subject.name, subject.operator) == ("aten::mul.Tensor", self.MUL)
+        assert subject.parameter_names() == ["self", "other"]
+        assert subject.where is None
+
+    def test_a_packet_with_one_overload_is_that(self):
+        namespace = torch.library.Library("backprooftests_single", "DEF")
+        namespace.define("only(Tensor x, *, int k=1) -> Tensor")
+        packet = torch.ops.backprooftests_single.only
+        subject = subject_of(packet)
+        assert subject.operator is packet.default
+        assert subject.name == "backprooftests_single::only"
+        assert subject.parameter_names() == ["x"]
+
+    def test_a_packet_with_several_names_them(self):
+        with pytest.raises(BadInput, match=r"such as torch\.ops\.aten\.mul\.Tensor: "):
+            subject_of(torch.ops.aten.mul)
+
+    def test_a_function_that_calls_one_is_none(self):
+        assert subject_of(lambda x: self.MUL(x, x)).operator is None
+
+
 @pytest.mark.parametrize("target", [3, "plain", None, [plain]])
 def test_what_cannot_be_called_is_refused(target):
     with pytest.raises(BadInput, match="cannot check"):

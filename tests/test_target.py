@@ -422,6 +422,24 @@ def test_expect_for_several_is_a_dict(write):
     assert other.subject.declared
 
 
+def test_noise_is_declared_for_all_or_by_name(write):
+    both = SQUARE + SQUARE.replace("Square", "Other") + INPUTS
+    write("ops.py", both, "NOISE = 1e-6\n")
+    assert [c.subject.noise for c in loaded("ops.py")[0]] == [1e-6, 1e-6]
+    write("ops.py", both, 'NOISE = {"Other": 1e-3}\n')
+    assert [c.subject.noise for c in loaded("ops.py")[0]] == [0.0, 1e-3]
+    write("ops.py", both, 'NOISE = "little"\n')
+    assert "it is 'little'" in refusal("ops.py")
+
+
+def test_a_reference_named_on_the_command_line(write):
+    write("ops.py", SQUARE, SQUARE.replace("Square", "Other"), INPUTS, PLAIN)
+    assert "--reference is about one subject" in refusal("ops.py", reference="plain")
+    subject = only("ops.py::Other", reference="plain").subject
+    assert subject.reference.__name__ == "plain"
+    assert "there is no `plane`" in refusal("ops.py::Other", reference="plane")
+
+
 def test_a_soft_function_named_on_the_command_line(write):
     write("ops.py", SQUARE, INPUTS, "def soft(x):\n    return x\n")
     subject = only("ops.py", expect="soft").subject

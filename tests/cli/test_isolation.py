@@ -97,11 +97,11 @@ def hostile(tmp_path_factory):
     return path
 
 
-def events_of(path, *, name=None, mode=None, limits=LIMITS, contexts=None):
+def events_of(path, *, name=None, mode=None, limits=LIMITS, **options):
     found = []
     place = Place(str(path), file=str(path), name=name)
     with Isolation(limits, mode=mode) as isolation:
-        isolation.serve(Request(place, contexts=contexts), found.append)
+        isolation.serve(Request(place, **options), found.append)
         assert isolation.torch
     return found
 
@@ -347,6 +347,22 @@ def test_what_compiles_may_be_silent_for_longer(monkeypatch):
     silence.ends(Phase("forward", "BP101"))
     now += 61.0
     assert silence.is_long()
+
+
+MILLION = """
+import torch
+op = torch.tanh
+def inputs():
+    return torch.ones(1_000_000, requires_grad=True)
+"""
+
+
+def test_tensors_do_not_travel(tmp_path):
+    path = tmp_path / "million.py"
+    path.write_text(MILLION)
+    found = events_of(path, laws=("BP101", "BP502"))
+    assert any(isinstance(event, Judged) for event in found)
+    assert sum(len(encode(event)) for event in found) < 50_000
 
 
 @on_linux
