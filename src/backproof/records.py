@@ -40,6 +40,11 @@ class Verdict(StrEnum):
         """0 for the worst verdict, growing as things get better."""
         return list(Verdict).index(self)
 
+    @property
+    def stands(self) -> bool:
+        """Whether it holds whatever else is still found out."""
+        return self in (Verdict.CRASHED, Verdict.WRONG)
+
 
 class Severity(StrEnum):
     """An error decides the verdict; a note never does."""

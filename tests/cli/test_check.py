@@ -319,6 +319,15 @@ class TestCtrlC:
         assert "right.py: interrupted" in result.stderr
 
 
+def test_a_case_that_cannot_run_takes_no_conviction_back(check):
+    result = check("wrong.py", "-i", "f64[3]", "-i", "*f64[3]")
+    assert result.exit_code == 1
+    assert "WRONG         Square" in result.stdout
+    assert "could not run: wrong.py::op: Square: no input needs a gradient" in " ".join(
+        result.stdout.split()
+    )
+
+
 def test_a_file_that_was_written_is_summed_up(check):
     result = check("right.py", "wrong.py", "--format", "json", "-o", "r.json")
     assert result.stderr == "1 pass, 1 WRONG; written to r.json\n"

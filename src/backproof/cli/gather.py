@@ -8,12 +8,10 @@ from pathlib import Path
 
 from backproof.cli.events import Begun, Event, Failed, Judged, Known, Request, Skipped
 from backproof.errors import BadInput
-from backproof.records import Judgement, Verdict
+from backproof.records import Judgement
 from backproof.report import Report, Unchecked
 from backproof.report.environment import Environment
 from backproof.target import Place, places
-
-_FOR_CERTAIN = (Verdict.CRASHED, Verdict.WRONG)  # whatever else would have been found
 
 Serve = Callable[[Request, Callable[[Event], None]], None]
 
@@ -81,7 +79,7 @@ def gather(
             serve(request, take)
         except KeyboardInterrupt:
             gathered.interrupted = True
-            if gathered.known is not None and gathered.known.verdict in _FOR_CERTAIN:
+            if gathered.known is not None and gathered.known.verdict.stands:
                 gathered.subjects.append(gathered.known)
             left = [one.place.text for one in requests[k:]]
             gathered.failed += [Unchecked(target, "interrupted") for target in left]

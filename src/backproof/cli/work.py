@@ -24,6 +24,7 @@ from backproof.cli.events import (
     Skipped,
 )
 from backproof.errors import BadInput
+from backproof.records import Judgement
 from backproof.subject import Case
 from backproof.target.importing import folder_of, on_path
 from backproof.target.loading import Candidate, Options, load
@@ -64,7 +65,12 @@ def serve(request: Request, emit: Emit) -> None:
 
 
 def _judged(candidate: Candidate, request: Request, emit: Emit) -> Event:
-    phase = "inputs"
+    phase, known = "inputs", None
+
+    def keep(judgement: Judgement) -> None:
+        nonlocal known
+        known = judgement
+        emit(Known(judgement))
 
     def enter(name: str, code: str = "") -> None:
         nonlocal phase
@@ -84,9 +90,11 @@ def _judged(candidate: Candidate, request: Request, emit: Emit) -> Event:
             contexts=request.contexts,
             budget=None if request.budget is None else Budget.of(request.budget),
             on_phase=enter,
-            on_known=lambda known: emit(Known(known)),
+            on_known=keep,
         )
     except BadInput as error:
+        if known is not None and known.verdict.stands:
+            emit(Judged(known))  # a later case that cannot run takes nothing back
         return Failed(candidate.target, str(error))
     except Exception:
         return Failed(candidate.target, _our_own_fault(phase))
