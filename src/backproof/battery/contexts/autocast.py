@@ -15,7 +15,7 @@ from backproof.battery.survey.scene import Scene
 from backproof.probe import PRECISIONS
 
 _LOW = torch.bfloat16
-_ROUNDINGS = 8.0  # of the low type, relative to a tensor's largest element
+_ROUNDINGS = 4.0  # of the low type, relative to a tensor's largest element
 
 
 @context("eager", code="BP507")

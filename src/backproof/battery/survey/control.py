@@ -61,7 +61,7 @@ def _function(style: Style) -> Callable[..., Any]:
     if style.kind == "composed":
         return composed
     if style.kind == "operator":
-        return _operator(opaque=style.opaque)
+        return _operator()
     return _definition(style).apply
 
 
@@ -203,28 +203,19 @@ def _aligned(in_dims: Any, tensors: tuple[Tensor, ...]) -> list[Tensor]:
 
 
 @functools.cache
-def _operator(*, opaque: bool) -> Callable[..., Any]:
+def _operator() -> Callable[..., Any]:
     """A registered operator with a fake rule and a gradient."""
-    suffix = "numpy" if opaque else "torch"
 
-    @torch.library.custom_op(f"backproof_control::stairs_{suffix}", mutates_args=())
+    @torch.library.custom_op("backproof_control::stairs", mutates_args=())
     def stairs(x: Tensor, w: Tensor) -> Tensor:
-        return _numpy_forward(x, w) if opaque else _forward(x, w)
+        return _forward(x, w)
 
     @stairs.register_fake
     def _(x: Tensor, w: Tensor) -> Tensor:
         return torch.empty_like(x)
 
-    @torch.library.custom_op(f"backproof_control::gradient_{suffix}", mutates_args=())
-    def gradient(g: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-        return _numpy_backward(g, x, w)
-
-    @gradient.register_fake
-    def _(g: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-        return torch.empty_like(x), torch.empty_like(w)
-
     def backward(ctx: Any, g: Tensor) -> Any:
-        return (gradient if opaque else _backward)(g, *ctx.saved_tensors)
+        return _backward(g, *ctx.saved_tensors)
 
     def save(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.save_for_backward(*inputs)

@@ -63,14 +63,16 @@ def style_of(scene: Scene) -> Style:
         leaves = scene.leaves()
         outputs = scene.function(*leaves)
         functions = list(_functions(outputs))
-        torch.autograd.grad(scene.loss(outputs), leaves, allow_unused=True)
+        # Not `grad`, which a mode may replace, and which therefore runs without modes.
+        torch.autograd.backward(scene.loss(outputs), inputs=leaves)
     definition = scene.trial.subject.definition
     if definition is not None and definition not in functions:
         functions.append(definition)
     own = [f for f in functions if not f.__name__.startswith(_OPERATOR_PREFIX)]
     if not own:
         is_operator = bool(functions) or _is_operator(scene.trial.subject.function)
-        return Style("operator" if is_operator else "composed", watch.left)
+        # Kernels are opaque to everybody, whatever they are made of.
+        return Style("operator") if is_operator else Style("composed", watch.left)
     return Style(
         kind="setup" if all(_has_setup(f) for f in own) else "ctx",
         opaque=watch.left,
