@@ -55,13 +55,14 @@ def _no_fallback_warnings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _autograd_kept() -> Iterator[None]:
-    """Grad mode, autocast, anomaly mode and multithreading of the engine."""
-    with (
-        torch.inference_mode(mode=False),
-        torch.enable_grad(),
-        torch.autocast("cpu", enabled=False),
-        torch.autograd.set_detect_anomaly(mode=torch.is_anomaly_enabled()),
-    ):
+    """Grad mode, inference mode, anomaly mode, and autocast for each device."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(mode=False))
+        stack.enter_context(torch.enable_grad())
+        anomaly = torch.is_anomaly_enabled()
+        stack.enter_context(torch.autograd.set_detect_anomaly(mode=anomaly))
+        for device in ("cpu", *(["cuda"] if torch.cuda.is_available() else [])):
+            stack.enter_context(torch.autocast(device, enabled=False))
         yield
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 from torch.autograd import Function
 
 from backproof.battery.survey.scene import Scene
@@ -63,8 +64,7 @@ def style_of(scene: Scene) -> Style:
         leaves = scene.leaves()
         outputs = scene.function(*leaves)
         functions = list(_functions(outputs))
-        # Not `grad`, which a mode may replace, and which therefore runs without modes.
-        torch.autograd.backward(scene.loss(outputs), inputs=leaves)
+        _run_backward(scene.loss(outputs), leaves)
     definition = scene.trial.subject.definition
     if definition is not None and definition not in functions:
         functions.append(definition)
@@ -97,7 +97,23 @@ class _Leaving(torch.overrides.TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _functions(outputs: tuple[torch.Tensor, ...]) -> Iterator[Any]:
+def _run_backward(loss: Tensor, leaves: list[Tensor]) -> None:
+    """Backward with the mode still on.
+
+    `torch.autograd.grad` may be replaced by a mode, and so runs without it. The engine
+    under it is private: where it has moved, what backward does outside of torch stays
+    unseen.
+    """
+    engine: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)
+    if engine is None:
+        torch.autograd.grad(loss, leaves, allow_unused=True)
+        return
+    one = torch.ones_like(loss)
+    flags = {"allow_unreachable": True, "accumulate_grad": False}
+    engine((loss,), (one,), False, False, tuple(leaves), **flags)  # noqa: FBT003
+
+
+def _functions(outputs: tuple[Tensor, ...]) -> Iterator[Any]:
     """The Functions in the graph, each once."""
     waiting = [y.grad_fn for y in outputs]
     seen: set[Any] = set()

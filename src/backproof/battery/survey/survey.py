@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 import traceback
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -100,7 +100,7 @@ def survey(
     except NoAnswer as reason:
         return [_cell(c, CellStatus.SKIPPED, str(reason)) for c in contexts]
     cells = []
-    spent: Counter[str] = Counter()
+    spent: dict[str, float] = defaultdict(float)
     for context in contexts:
         if spent[context.group] > patience:
             words = (
