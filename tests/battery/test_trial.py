@@ -245,10 +245,11 @@ class TestVariations:
             seen.append((x.dtype, other.dtype, whole.dtype))
             return x * other * whole
 
-        wide = trial_of(forward, x, other, whole).in_float64()
+        trial = trial_of(forward, x, other, whole)
+        wide = trial.in_float64()
         wide.record()
         assert seen[-1] == (torch.float64, torch.float64, torch.int64)
-        assert wide.num_forward == 1
+        assert trial.wide_calls.forward == 1
         assert torch.equal(wide.points[0].values, x.detach().double())
 
     def test_in_float64_a_module_is_too(self):
@@ -280,5 +281,5 @@ def test_calls_are_counted_and_announced():
     graph = trial.record()
     trial.forward([p.values for p in trial.points])
     trial.pull(graph, torch.ones(3).double())
-    assert (trial.num_forward, trial.num_backward) == (2, 1)
+    assert (trial.calls.forward, trial.calls.backward) == (2, 1)
     assert phases == ["forward", "forward", "backward"]

@@ -4,7 +4,8 @@ Most laws compare a run with another one: other strides, a second backward, a fr
 input. Both sides are the subject's own, so no truth is needed; what may differ is the
 order in which sums are rounded. Eight roundings of an element, or of a typical element
 of its tensor, are allowed at once. Beyond that the subject's own sensitivity is
-measured: its answers at inputs moved in their last place, for 1 forward and 1 backward.
+measured: its answers at inputs moved in their last place and for a cotangent that
+rounds otherwise, for 2 forwards and 2 backwards.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from backproof.battery.inquiry.backward_noise import nudged
+from backproof.battery.inquiry.backward_noise import SCALE, nudged
 from backproof.battery.inquiry.vectors import Vector
 from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.probe import coarsest, typical
@@ -94,7 +95,12 @@ class Yardstick:
         self._eps = coarsest(trial.dtypes).eps
 
     def gradients(
-        self, got: Vector, expected: Vector, names: Sequence[str] | None = None
+        self,
+        got: Vector,
+        expected: Vector,
+        names: Sequence[str] | None = None,
+        *,
+        sensitive: bool = True,
     ) -> Difference:
         """The worst difference of two gradients, None counting as zero.
 
@@ -102,11 +108,13 @@ class Yardstick:
             got: one float64 (n_i,) an input.
             expected: likewise.
             names: of those inputs, all of the trial's by default.
+            sensitive: whether what inputs moved in their last place change is allowed;
+                not where both are of one graph.
         """
         every = [i.name for i in self._trial.inputs]
 
         def moved(name: str) -> Callable[[], Tensor | None]:
-            return lambda: self.sensitivity[1].get(name)
+            return lambda: self.sensitivity[1].get(name) if sensitive else None
 
         return self._worst(
             (name, a, b, moved(name))
@@ -184,13 +192,13 @@ class Yardstick:
         """How outputs and gradients change when inputs move in their last place."""
         trial = self._trial
         try:
-            graph, gradient = nudged(trial, self._cotangent)
+            graph, gradient = nudged(trial, trial.represent(self._cotangent * SCALE))
             plain = trial.record()
             before = trial.pull(plain, self._cotangent)
         except (Refused, BackwardRaised):
             return None, {}
         changes = {
-            i.name: g - h
+            i.name: g / SCALE - h
             for i, g, h in zip(trial.inputs, gradient, before, strict=True)
             if g is not None and h is not None
         }

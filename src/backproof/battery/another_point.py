@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
-
 from backproof.battery.inquiry import Inquiry, Kind
 from backproof.battery.laws.declared_gradient import departures
 from backproof.battery.trial import BackwardRaised, Refused, Trial
-from backproof.battery.two_stages import judge_gradient
+from backproof.battery.two_stages import judge_gradient, rounds_to
 from backproof.errors import BadInput
+from backproof.probe import coarsest, signs, stream
 
 
 def what_is_wrong(trial: Trial, seed: int, *, at_kinks: bool = True) -> str:
@@ -29,7 +28,7 @@ def what_is_wrong(trial: Trial, seed: int, *, at_kinks: bool = True) -> str:
     """
     if trial.subject.declared:
         graph = trial.record()
-        cotangent = trial.represent(torch.ones_like(graph.values))
+        cotangent = trial.represent(signs(stream(seed), graph.values.numel()))
         found = [e for e in departures(trial, graph, cotangent) if e.holds is False]
         return found[0].words if found else ""
     return _by_probing(trial, seed, at_kinks=at_kinks)
@@ -46,7 +45,10 @@ def _by_probing(trial: Trial, seed: int, *, at_kinks: bool) -> str:
     found = judge_gradient(inquiry, None)
     if found.kind is not Kind.WRONG or found.precision_only:
         return ""
-    if found.decided_by.kinks is not None and not at_kinks:
+    if wide is not None and rounds_to(coarsest(trial.dtypes).eps, found.decided_by):
+        return ""
+    look = found.decided_by.look
+    if not at_kinks and look is not None and bool(look.response.aside.any()):
         return ""
     names = found.decided_by.wrong_inputs or [i.name for i in trial.inputs]
     words = f"the gradient of {', '.join(f'`{n}`' for n in names)} is wrong"

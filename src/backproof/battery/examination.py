@@ -22,6 +22,7 @@ from backproof.battery.inquiry.vectors import Vector, balanced, minus, norm, ove
 from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.battery.trial.random_state import draws
 from backproof.battery.trial.raw_backward import RawReturn, raw_backward
+from backproof.battery.trial.surroundings import surroundings
 from backproof.battery.two_stages import Gradient, judge_gradient
 from backproof.probe import stream
 
@@ -34,6 +35,7 @@ class Examination:
     def __init__(self, trial: Trial, *, seed: int = 0) -> None:
         self.trial, self.seed = trial, seed
         self.wide_trial: Trial | None = None
+        self.surroundings = surroundings()  # before the subject runs for the first time
         self._raised: BackwardRaised | None = None
 
     @functools.cached_property
@@ -146,10 +148,11 @@ class Examination:
     @property
     def num_calls(self) -> dict[str, int]:
         """Forward and backward calls so far; those of the float64 stage apart."""
-        calls = {"forward": self.trial.num_forward, "backward": self.trial.num_backward}
-        if self.wide_trial is not None:
-            calls["forward_float64"] = self.wide_trial.num_forward
-            calls["backward_float64"] = self.wide_trial.num_backward
+        own, wide = self.trial.calls, self.trial.wide_calls
+        calls = {"forward": own.forward, "backward": own.backward}
+        if wide.forward:
+            calls["forward_float64"] = wide.forward
+            calls["backward_float64"] = wide.backward
         return calls
 
     def backward_raised(self) -> BackwardRaised | None:

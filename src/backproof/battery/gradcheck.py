@@ -19,6 +19,18 @@ class GradcheckFailed(WrongGradient, GradcheckError):
     """What `gradcheck` raises: also torch's own GradcheckError, a RuntimeError."""
 
 
+_OF_GRADCHECK = (  # what it promises: a first derivative, and its form
+    "BP101",
+    "BP104",
+    "BP106",
+    "BP107",
+    "BP109",
+    "BP110",
+    "BP501",
+    "BP502",
+)
+
+
 def gradcheck(
     func: Callable[..., Any],
     inputs: torch.Tensor | Sequence[Any],
@@ -84,7 +96,7 @@ def gradcheck(
     if not check_backward_ad:
         raise BadInput("check_backward_ad=False leaves nothing to check; drop it")
     arguments = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
-    report = check(func, *arguments)
+    report = check(func, *arguments, laws=_OF_GRADCHECK)
     if report.verdict is Verdict.PASS:
         return True
     if raise_exception:

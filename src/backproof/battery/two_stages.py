@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import torch
+
 from backproof.battery.inquiry import Conclusion, Inquiry, Kind
 from backproof.battery.inquiry.float64_stage import (
     contradicts,
@@ -18,7 +20,9 @@ from backproof.battery.inquiry.float64_stage import (
     witness,
 )
 from backproof.battery.inquiry.look import Comparison
-from backproof.probe import PRECISIONS
+from backproof.probe import PRECISIONS, nearest
+
+_FEW = 4.0  # roundings of a gradient that are no fault of the formula
 
 _TOO_COARSE = (
     "the inputs' own type is too coarse for this function: float64 itself does not find "
@@ -60,6 +64,7 @@ def judge_gradient(inquiry: Inquiry, wide: Inquiry | None) -> Gradient:
         return Gradient(native.kind, native, native, precision_only=minor)
     formula = wide.conclude()
     minor = _within_coarser_type(formula, wide)  # below the inputs' own digits
+    minor |= rounds_to(inquiry.base.precision.eps, formula)
     if formula.kind in (Kind.WRONG, Kind.STAIRCASE) and not minor:
         return Gradient(formula.kind, formula, wide=formula)
     native = inquiry.conclude()
@@ -121,6 +126,23 @@ def _within_coarser_type(conclusion: Conclusion, inquiry: Inquiry) -> bool:
     # Relative to its own size: a weak input is no rounding error of a strong one.
     sizes = [abs(c.error) / max(c.size, 1e-300) for c in every]
     return bool(max(sizes) <= 4 * min(coarser))
+
+
+def rounds_to(eps: float, conclusion: Conclusion) -> bool:
+    """Whether a wrong float64 gradient is one that backward itself rounds to a type.
+
+    A kernel of one type casts its result to that, whatever it is given: then every
+    element lies on the type's grid, and it is off by no more than a few roundings.
+    """
+    if conclusion.kind is not Kind.WRONG or conclusion.look is None:
+        return False
+    dtype = nearest(eps)[0]
+    for gradient in conclusion.look.gradients:
+        given = [g for g in gradient if g is not None and bool(g.any())]
+        if not any(torch.equal(g.to(dtype).double(), g) for g in given):
+            return False
+    every = [*conclusion.look.comparisons, *_apart(conclusion)]
+    return all(abs(c.error) <= _FEW * eps * max(c.size, 1e-300) for c in every)
 
 
 def _apart(conclusion: Conclusion) -> list[Comparison]:

@@ -1,4 +1,4 @@
-"""The same call with its inputs far smaller or far larger."""
+"""The same call with its inputs smaller or larger."""
 
 from __future__ import annotations
 
@@ -12,24 +12,45 @@ from backproof.battery.trial import Trial
 from backproof.probe import ANYWHERE, typical
 
 _SHARE = 0.3  # of the exponents that the type has: cubes stay in range
-_SHARE_FLOAT16 = 0.55  # it has few: 300 is no large number there
+_MOST = 64  # a scale of 2^64 is out of the way in any type
+_NEAR_ONE = 8  # inputs beyond 2^8 either way are at a scale of their own
 
 
 def scales(trial: Trial) -> Iterator[Variant]:
-    """All inputs together at about 2^-e and 2^e, e a share of the type's exponents.
+    """All inputs together at a few powers of two, in the inputs' own type.
 
-    Nothing where an input has a declared domain, or where the inputs are that far out
-    already.
+    Tiny and huge, a share of the type's exponents away from one; and where exp leaves
+    the range. float64 leaves its own range too far out to matter, so that last scale is
+    tried in float32. Nothing where an input has a declared domain, or where the inputs
+    are far out already.
     """
     if any(p.domain != ANYWHERE for p in trial.points):
         return
-    dtype = min((p.dtype for p in trial.points), key=lambda d: torch.finfo(d).max)
-    share = _SHARE_FLOAT16 if dtype == torch.float16 else _SHARE
-    exponent = round(share * math.log2(torch.finfo(dtype).max))
     sizes = [typical(p.values) for p in trial.points if p.values.numel()]
-    for sign, words in ((-1, "tiny"), (1, "huge")):
-        target = 2.0 ** (sign * exponent)
-        if any(not 2.0**-8 < s < 2.0**8 for s in sizes):
-            continue
-        moved = trial.at([p.values * target for p in trial.points])
-        yield Variant(f"inputs times 2^{sign * exponent}", moved, label=words)
+    if any(abs(math.log2(s)) > _NEAR_ONE for s in sizes):
+        return
+    dtype = min((p.dtype for p in trial.points), key=lambda d: torch.finfo(d).max)
+    top = torch.finfo(dtype).max
+    far = min(_MOST, round(_SHARE * math.log2(top)))
+    if dtype == torch.float16:
+        far = 12  # it has few exponents: 4,096 is no large number there
+    for exponent in (-far, far):
+        yield _scaled(trial, exponent)
+    if dtype != torch.float64:
+        yield _scaled(trial, _beyond_exp(top))
+        return
+    narrow = trial.in_float32()
+    if narrow is not None:
+        yield _scaled(
+            narrow, _beyond_exp(torch.finfo(torch.float32).max), " in float32"
+        )
+
+
+def _beyond_exp(top: float) -> int:
+    """The exponent of two from which exp of an input of that size overflows."""
+    return math.ceil(math.log2(math.log(top)))
+
+
+def _scaled(trial: Trial, exponent: int, where: str = "") -> Variant:
+    moved = trial.at([p.values * 2.0**exponent for p in trial.points])
+    return Variant(f"inputs times 2^{exponent}{where}", moved, label=f"2^{exponent}")

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from backproof.battery.trial import Trial
+from backproof.battery.trial.captured import captured
 from backproof.probe import ANYWHERE, real_dtype
 
-_TAIL = 1025  # one element beyond a whole number of blocks of any usual size
+_TAILS = (1025, 257, 65, 17)  # one element beyond blocks of any usual size
 _MOST_ELEMENTS = 2**18  # of one tensor after it has grown
 _SQUARES = (4, 16)  # all dimensions alike: tiles are square then
 
@@ -41,17 +42,22 @@ class Resized:
 
 
 def sizes(trial: Trial) -> Iterator[Resized]:
-    """Empty, one, odd or even instead, one past 1,024, and all dimensions equal.
+    """No rows, one, odd or even instead, one past 1,024, and all dimensions equal.
 
     Nothing for inputs with a declared structure, which new values would not have.
     """
     if any(p.domain.structure != ANYWHERE.structure for p in trial.points):
         return
     dims = _free(trial)
+    leading = {t.shape[0] for t in trial.leaves if isinstance(t, Tensor) and t.dim()}
     for n in dims:
-        for new in (0, 1, n + 1, _TAIL):
-            if new != n:
-                yield from _resized(trial, {n: new}, f"dimension {n} -> {new}")
+        for new in (0, 1, n + 1) if n in leading else (1, n + 1):
+            yield from _resized(trial, {n: new}, f"dimension {n} -> {new}")
+        for new in _TAILS:
+            longer = list(_resized(trial, {n: new}, f"dimension {n} -> {new}"))
+            yield from longer
+            if longer or new < n:
+                break  # the longest that fits
     if len(dims) > 1:
         for new in _SQUARES:
             words = f"every dimension -> {new}"
@@ -59,13 +65,18 @@ def sizes(trial: Trial) -> Iterator[Resized]:
 
 
 def _free(trial: Trial) -> list[int]:
-    """Lengths of dimensions of the arguments that nothing else holds."""
+    """Lengths of dimensions of the arguments that nothing else holds.
+
+    A tensor that the code captures is such a holder: its form stays.
+    """
     arguments = trial.leaves[: len(trial.leaves) - trial.num_parameters]
     held = {v for v in arguments if type(v) is int}
     module = trial.subject.module
     if module is not None:
         for tensor in (*module.parameters(), *module.buffers()):
             held.update(tensor.shape)
+    for _, tensor in captured(trial):
+        held.update(tensor.shape)
     tensors = [v for v in arguments if isinstance(v, Tensor)]
     return sorted({n for t in tensors for n in t.shape if n > 1} - held)
 
@@ -102,6 +113,8 @@ def _drawn(tensor: Tensor, shape: Sequence[int], seed: int) -> Tensor:
     if list(tensor.shape) == list(shape):
         return tensor
     source = tensor.detach().reshape(-1)
+    if not source.numel():
+        return tensor.new_zeros(list(shape)).requires_grad_(tensor.requires_grad)
     count = math.prod(shape)
     random = torch.Generator().manual_seed(seed)
     first, second = (

@@ -17,7 +17,8 @@ from backproof.battery.inquiry.vectors import Vector, minus, norm
 from backproof.battery.trial import BackwardRaised, Graph, Refused, Trial
 from backproof.probe import blocks, move, signed, spacing, stream
 
-_SCALE = 1.37  # not a power of two: every product rounds anew
+SCALE = 1.37
+"""Of a cotangent: not a power of two, so that every product rounds anew."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def backward_noise(
     change is too large for rounding, because x may sit on a kink.
     """
     limit = base.precision.linear * norm(gradient)
-    scaled = trial.represent(cotangent * _SCALE)
+    scaled = trial.represent(cotangent * SCALE)
     try:
         change = _change(pull_nudged(trial, scaled), gradient)
         if norm(change) > limit:
@@ -70,7 +71,7 @@ def nudged(trial: Trial, cotangent: Tensor) -> tuple[Graph, list[Tensor | None]]
 
 
 def _change(scaled: list[Tensor | None], gradient: Vector) -> list[Tensor | None]:
-    back = [None if g is None else g / _SCALE for g in clean(scaled)]
+    back = [None if g is None else g / SCALE for g in clean(scaled)]
     return minus(back, gradient)
 
 

@@ -66,9 +66,6 @@ def verdict_beside(
         answer = inquiry.conclude()
     except (BadInput, Refused):
         return None
-    finally:
-        trial.num_forward += near.num_forward
-        trial.num_backward += near.num_backward
     if answer.kind is Kind.WRONG:
         return "wrong"
     if answer.kind is not Kind.RIGHT or answer.look is None:

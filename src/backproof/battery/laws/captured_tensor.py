@@ -11,6 +11,7 @@ from backproof.battery.examination import Examination
 from backproof.battery.law import law
 from backproof.battery.trial import Refused
 from backproof.battery.trial.captured import captured, known_to_autograd
+from backproof.battery.trial.elsewhere import elsewhere
 from backproof.records import Evidence, broken, held
 
 _MOST = 12  # captured tensors that are each moved once
@@ -26,39 +27,65 @@ def captured_tensor(examination: Examination) -> Iterator[Evidence]:
     Cost: 1 forward, and 1 for each captured tensor outside of the graph.
     Blind to: tensors that are found through attributes of objects, or by native code.
     """
-    trial, base = examination.trial, examination.base
-    graph = base.graph
+    trial = examination.trial
+    graph = trial.record()  # the user's own functions are reached through its nodes
     known = known_to_autograd(graph)
     outside = [
         (name, tensor)
         for name, tensor in captured(trial, graph)
-        if id(tensor) not in known
+        if tensor.requires_grad and id(tensor) not in known
     ]
-    values = [p.values for p in trial.points]
+    inputs = {id(t): n for n, t in zip(trial.names, graph.handed, strict=True)}
+    inputs |= trial.parameters
+    told = False
     for name, tensor in outside[:_MOST]:
-        if _follows(examination, tensor, values):
+        argument = inputs.get(id(tensor))
+        if argument is None:
+            follows = _follows(examination, tensor)
+        else:
+            follows = _follows_input(examination, argument)
+        if follows:
+            told = True
             yield broken(
-                f"`{name}` needs a gradient, moves the outputs, and is no argument\n"
-                "autograd does not see what a Function captures: it gets no gradient, "
-                "and nothing says so",
-                {"captured": name, "elements": tensor.numel()},
+                f"`{argument or name}` needs a gradient, moves the outputs, and is "
+                "captured\n"
+                "autograd sees what a Function is handed, not what it reaches by itself: "
+                "this tensor gets no gradient, and nothing says so",
+                {"captured": argument or name, "elements": tensor.numel()},
             )
-    if not outside:
-        yield held("nothing that needs a gradient is captured")
+    if not told:
+        yield held("nothing that needs a gradient is captured outside of the graph")
 
 
-def _follows(examination: Examination, tensor: Tensor, values: list[Tensor]) -> bool:
+def _follows(examination: Examination, tensor: Tensor) -> bool:
     """Whether the outputs change while `tensor` holds other numbers."""
     trial = examination.trial
     kept = tensor.detach().clone()
     try:
         with torch.no_grad():
             tensor.data.mul_(1.25).add_(0.125)
-        return not torch.equal(
-            trial.forward(values).nan_to_num(),
-            examination.base.graph.values.nan_to_num(),
-        )
-    except Refused:
-        return False
+        return _changes(examination, [p.values for p in trial.points])
     finally:
         tensor.data.copy_(kept)
+
+
+def _follows_input(examination: Examination, name: str) -> bool:
+    """Whether an input that backward knows nothing of moves the outputs."""
+    trial = examination.trial
+    moved = elsewhere(trial)
+    for k, (i, gradient) in enumerate(
+        zip(trial.inputs, examination.base.gradient, strict=True)
+    ):
+        if i.name == name and gradient is None:
+            values = [p.values for p in trial.points]
+            values[k] = moved[k]
+            return _changes(examination, values)
+    return False
+
+
+def _changes(examination: Examination, values: list[Tensor]) -> bool:
+    try:
+        now = examination.trial.forward(values)
+    except Refused:
+        return False
+    return examination.yardstick.values(now, examination.base.graph.values).is_real

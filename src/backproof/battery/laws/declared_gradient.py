@@ -11,7 +11,7 @@ from torch import Tensor
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.trial import Graph, Refused, Trial, declaration
-from backproof.probe import ANYWHERE, coarsest
+from backproof.probe import ANYWHERE, coarsest, typical
 from backproof.records import Evidence, broken, held
 
 _ROUNDINGS = 64.0  # of eps, relative to the declared element
@@ -108,8 +108,9 @@ def _expected(
     eps = coarsest(trial.dtypes).eps
     rounding = max(_ROUNDINGS_COARSE * eps, min(_ROUNDINGS * eps, 1e-4))
     own = declaration.gradient_of(trial, values, trial.split(cotangent))
+    dust = 8 * eps * typical(cotangent)  # what cancels leaves rounding
     allowed = [
-        torch.zeros_like(v) if g is None else g.abs() * rounding
+        torch.zeros_like(v) if g is None else (g.abs() * rounding).clamp(min=dust)
         for g, v in zip(own, values, strict=True)
     ]
     if trial.subject.expect is not None:

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import law
-from backproof.battery.trial import Graph, Trial
+from backproof.battery.trial import Graph, Refused, Trial
 from backproof.battery.trial.copies import untouched
 from backproof.battery.trial.custom_nodes import custom_nodes
 from backproof.battery.trial.written import written_without_graph
+from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held
 
 
@@ -29,13 +30,14 @@ def forward_mutation(examination: Examination) -> Iterator[Evidence]:
     graph = trial.record()
     inside = written_without_graph(trial.record) if _has_inside(trial, graph) else []
     changed = False
-    for name, given, handed in zip(
-        trial.names, trial.leaves, graph.handed, strict=True
+    for k, (name, given, handed) in enumerate(
+        zip(trial.names, trial.leaves, graph.handed, strict=True)
     ):
         if same(given, handed):
             continue
         changed = True
-        yield _judged(name, handed, [v for _, v in graph.found])
+        returned = [v for _, v in graph.found]
+        yield _judged(name, handed, returned, reads=_reads(examination, k))
     for operation, tensor in inside:
         if all(tensor is not handed for handed in graph.handed):
             changed = True
@@ -61,7 +63,7 @@ def _has_inside(trial: Trial, graph: Graph) -> bool:
     return any(type(node)._forward_cls is not own for node in custom_nodes(graph))
 
 
-def _judged(name: str, handed: Any, returned: list[Any]) -> Evidence:
+def _judged(name: str, handed: Any, returned: list[Any], *, reads: bool) -> Evidence:
     """An argument that forward has changed."""
     if not isinstance(handed, Tensor):
         return broken(
@@ -72,16 +74,35 @@ def _judged(name: str, handed: Any, returned: list[Any]) -> Evidence:
         return held(f"forward works in place on `{name}` and returns it")
     if handed.requires_grad and handed.grad_fn is not None and not _is_copy(handed):
         return held(f"forward changes `{name}` in place, and autograd records it")
-    if not handed.requires_grad and handed._version > 0:
-        return held(
-            f"forward changes `{name}`, which needs no gradient, in torch's sight"
-        )
+    if not handed.requires_grad and handed._version > 0 and not reads:
+        return held(f"forward writes to `{name}` and does not read it")
     return broken(
         f"forward changes its input `{name}`, and autograd is not told\n"
         "the caller's tensor has other values afterwards, and so has every backward "
         "that saved it",
         {"input": name},
     )
+
+
+def _reads(examination: Examination, k: int) -> bool:
+    """Whether the outputs depend on an argument that needs no gradient.
+
+    A running average is written and not read. Costs 1 forward.
+    """
+    trial = examination.trial
+    leaf = trial.leaves[k]
+    if not isinstance(leaf, Tensor) or not leaf.is_floating_point():
+        return True
+    leaves = list(trial.leaves)
+    leaves[k] = leaf.detach() * 1.25 + 0.125
+    try:
+        other = trial.with_leaves(leaves).record()
+    except (BadInput, Refused):
+        return True
+    before = examination.base.graph.values
+    if other.values.numel() != before.numel():
+        return True
+    return not torch.equal(other.values.nan_to_num(), before.nan_to_num())
 
 
 def _is_copy(handed: Tensor) -> bool:

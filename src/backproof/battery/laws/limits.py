@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -23,14 +24,15 @@ _MARGIN = 2.0**6  # from the ends of the type's range: what is closer may be los
 
 @law("BP508")
 def limits(examination: Examination) -> Iterator[Evidence]:
-    """The gradient holds at tiny and huge inputs, where forward does.
+    """Values and gradients hold at tiny and large inputs, where float64 has them.
 
-    Where forward agrees with its own float64 at inputs scaled far out, and the float64
-    gradient is a number that the type holds well, backward must find it too. In float64
-    backward must be finite where forward is.
+    The subject runs at scaled inputs in its own type, or in float32 where that is
+    float64, and in float64 beside it. Where float64 finds a number that the type holds
+    well, the type must find it too. In float64 itself backward must be finite where
+    forward is.
 
-    Cost: 2 forwards and 2 backwards, and as many in float64.
-    Blind to: forwards that overflow themselves; scales beyond a third of the exponents.
+    Cost: 1 forward and 1 backward for each of up to four scales, twice as many in float64.
+    Blind to: what float64 loses as well; scales beyond those tried.
     """
     if examination.backward_raised() is not None:
         raise NotApplicable("backward raised")
@@ -42,48 +44,73 @@ def limits(examination: Examination) -> Iterator[Evidence]:
             evidence = _at(examination, variant)
         except (BadInput, Refused, BackwardRaised):
             continue
-        if evidence is not None:
-            tried += 1
-            yield evidence
+        tried += 1
+        yield evidence
     if not tried:
-        raise NotApplicable("forward itself does not hold far out, or has no float64")
+        raise NotApplicable("it does not run at other scales")
 
 
-def _at(examination: Examination, variant: Variant) -> Evidence | None:
-    trial, cotangent = variant.trial, examination.base.cotangent
-    graph = trial.record()
-    if not bool(torch.isfinite(graph.values).all()):
-        return None
-    numbers = {"scale": variant.words}
+def _at(examination: Examination, variant: Variant) -> Evidence:
+    trial = variant.trial
     wide = trial.in_float64()
     if wide is None:
         return _finite(examination, variant)
-    got = trial.pull(graph, cotangent)
-    twin = wide.record()
-    if twin.values.numel() != graph.values.numel() or not _near(
-        graph.values, twin.values, trial
-    ):
-        return None
-    true = wide.pull(twin, cotangent)
+    cotangent = _cotangent(examination, trial)
+    mine, true = _answers(trial, cotangent), _answers(wide, cotangent)
+    if [o.shape for o in trial.outputs] != [o.shape for o in wide.outputs]:
+        raise Refused("its float64 has another form")
     # Below this a gradient times its input is what cancellation leaves of larger terms.
-    dust = _ROUNDINGS * coarsest(trial.dtypes).eps * typical(cotangent * twin.values)
-    for i, mine, exact in zip(trial.inputs, got, true, strict=True):
-        if exact is None:
-            continue
-        claim = torch.zeros_like(exact) if mine is None else mine
+    dust = _ROUNDINGS * coarsest(trial.dtypes).eps * typical(cotangent * true.values)
+    numbers = {"scale": variant.words}
+    for output in trial.outputs:
+        part = output.part
+        got, exact = mine.values[part], true.values[part]
+        lost = _lost(got, exact, real_dtype(output.dtype)) & ~torch.isfinite(got)
+        if bool(lost.any()):
+            return _broken(variant, f"`{output.name}`", got, exact, lost)
+    if not _near(mine.values, true.values, trial):
+        return held(f"{variant.words}: forward itself is too coarse there", numbers)
+    for i, claim, exact in zip(trial.inputs, mine.gradient, true.gradient, strict=True):
         lost = _lost(claim, exact, real_dtype(i.original.dtype))
         lost &= exact.abs() > dust / i.point.values.abs()
         if bool(lost.any()):
-            at = int(lost.nonzero()[0])
-            return broken(
-                f"with {variant.words} backward loses what its type can hold\n"
-                f"`{i.name}` gets {float(claim[at]):.6g}, in float64 it is "
-                f"{float(exact[at]):.6g}, and forward is right in both; "
-                f"{int(lost.sum())} of {lost.numel()} elements: an intermediate "
-                "overflows or vanishes",
-                {**numbers, "input": i.name},
-            )
-    return held(f"{variant.words}: the gradient is float64's", numbers)
+            return _broken(variant, f"the gradient of `{i.name}`", claim, exact, lost)
+    return held(f"{variant.words}: the values and gradients are float64's", numbers)
+
+
+@dataclass(frozen=True)
+class _Answers:
+    values: Tensor
+    gradient: Sequence[Tensor]
+
+
+def _answers(trial: Trial, cotangent: Tensor) -> _Answers:
+    graph = trial.record()
+    found = trial.pull(graph, cotangent)
+    zeros = [torch.zeros_like(p.values) for p in trial.points]
+    return _Answers(
+        graph.values,
+        [z if g is None else g for g, z in zip(found, zeros, strict=True)],
+    )
+
+
+def _cotangent(examination: Examination, trial: Trial) -> Tensor:
+    """The base's cotangent as the trial's outputs can hold it."""
+    trial.record()
+    return trial.represent(examination.base.cotangent)
+
+
+def _broken(
+    variant: Variant, what: str, got: Tensor, exact: Tensor, lost: Tensor
+) -> Evidence:
+    at = int(lost.nonzero()[0])
+    return broken(
+        f"with {variant.words} {what} is lost, and the type can hold it\n"
+        f"it is {float(got[at]):.6g}, in float64 {float(exact[at]):.6g}, for "
+        f"{int(lost.sum())} of {lost.numel()} elements: an intermediate overflows or "
+        "vanishes",
+        {"scale": variant.words, "elements_wrong": int(lost.sum())},
+    )
 
 
 def _finite(examination: Examination, variant: Variant) -> Evidence:

@@ -17,6 +17,7 @@ from backproof.battery.inquiry.look import relative
 from backproof.battery.inquiry.vectors import Vector, minus, norm
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.trial import BackwardRaised
+from backproof.battery.trial.declaration import gradient_of
 from backproof.probe import is_finite
 from backproof.records import Evidence, broken, held
 
@@ -24,6 +25,7 @@ _MOST_OUTPUTS = 16  # outputs that are each given a backward of their own
 _ROUNDINGS = 64.0  # of eps: what a sum of two cotangents may differ by
 _MOST_ROUNDING = 0.1  # and never more than this
 _ROUNDED_AWAY = 1e-2  # of a sum of cotangents, beyond which it is another cotangent
+_LARGE = 8.0  # of a cotangent: beyond what a declared clip lets through
 _SCALED = -0.5  # not -2, which could leave float16's range
 
 
@@ -34,6 +36,8 @@ def linear_in_cotangent(examination: Examination) -> Iterator[Evidence]:
     Cost: 2 backwards, and one for each output when there are several.
     Blind to: departures that show only for cotangents of another scale or with zeros.
     """
+    if _declared_otherwise(examination):
+        raise NotApplicable("the declared gradient is not linear itself: see BP107")
     first, second = examination.cotangents
     one, two = examination.pull(first), examination.pull(second)
     if not all(g is None or is_finite(g) for g in (*one, *two)):
@@ -43,7 +47,7 @@ def linear_in_cotangent(examination: Examination) -> Iterator[Evidence]:
         examination,
         "a cotangent of the opposite sign and half the size",
         examination.pull(scaled),
-        [None if g is None else g * _SCALED for g in one],
+        [_times(g, _SCALED) for g in one],
         beside=one,
         exact=True,
     )
@@ -60,6 +64,28 @@ def linear_in_cotangent(examination: Examination) -> Iterator[Evidence]:
             beside=two,
         )
     yield from _each_output(examination, first, one)
+
+
+def _declared_otherwise(examination: Examination) -> bool:
+    """Whether what is declared is no linear function of the cotangent, such as a clip."""
+    trial = examination.trial
+    if trial.subject.expect_backward is None:
+        return False
+    values = [p.values for p in trial.points]
+
+    def declared(cotangent: Tensor) -> list[Tensor | None]:
+        return gradient_of(trial, values, trial.split(cotangent))
+
+    return any(
+        norm(minus(declared(u * scale), [_times(g, scale) for g in declared(u)]))
+        > _MOST_ROUNDING * norm(declared(u * scale))
+        for u in examination.cotangents
+        for scale in (_SCALED, _LARGE)
+    )
+
+
+def _times(a: Tensor | None, scale: float) -> Tensor | None:
+    return None if a is None else a * scale
 
 
 def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:

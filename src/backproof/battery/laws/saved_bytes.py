@@ -27,7 +27,8 @@ _LARGE = 2**14  # bytes: less is not worth a note
 def saved_bytes(examination: Examination) -> Iterator[Evidence]:
     """Backward saves and computes no more than its gradients need (a note).
 
-    The composed form is forward itself under autograd, where forward is torch code.
+    The composed form is the reference, or forward itself under autograd where forward is
+    torch code.
 
     Cost: 2 forwards, and 1 forward and 1 backward for each input alone.
     Blind to: buffers that native code keeps; time.
@@ -39,6 +40,8 @@ def saved_bytes(examination: Examination) -> Iterator[Evidence]:
         raise NotApplicable("no Function is known behind the subject")
     mine = _held(trial)
     plain = composed(trial)
+    if trial.subject.reference is not None:
+        plain = trial.in_place_of(trial.subject.reference)
     other = None if plain is None else _held(plain)
     keeps = f"it keeps {_size(mine)} for backward"
     if other is not None:
@@ -84,15 +87,14 @@ def _count(storages: dict[int, int], tensor: Tensor) -> None:
 def _needless(trial: Trial) -> Iterator[Evidence]:
     """Gradients that backward computes for inputs that need none."""
     told: set[str] = set()
-    for variant in subsets(trial):
-        if len(variant.trial.inputs) != 1:
-            continue
-        for name in _computed(variant.trial):
+    alone = [v.trial for v in subsets(trial) if len(v.trial.inputs) == 1]
+    for fewer in (trial, *alone):
+        for name in _computed(fewer):
             if name not in told:
                 told.add(name)
                 yield held(
                     f"backward computes the gradient of `{name}` also when only "
-                    f"{variant.label} needs one\n"
+                    f"{', '.join(i.name for i in fewer.inputs)} needs one\n"
                     "ask `ctx.needs_input_grad` before the work",
                     {"input": name},
                 )
@@ -113,8 +115,7 @@ def _computed(trial: Trial) -> list[str]:
     arguments: list[Any] = list(trial.case.arguments)
     for k, (argument, value) in enumerate(zip(arguments, raw.values, strict=False)):
         name = names[k] if k < len(names) else f"argument {k}"
-        if isinstance(argument, Tensor) and isinstance(value, Tensor):
-            in_vain = argument.requires_grad and name not in needed
-            if in_vain and value.numel() * value.element_size() >= _LARGE:
-                found.append(name)
+        tensors = isinstance(argument, Tensor) and isinstance(value, Tensor)
+        if tensors and name not in needed and value.nbytes >= _LARGE:
+            found.append(name)
     return found

@@ -52,14 +52,13 @@ def second_order(examination: Examination) -> Iterator[Evidence]:
         ) from error
     except (BadInput, Refused) as error:
         raise NotApplicable(f"it cannot be probed: {_reason(error)}") from error
-    if found.kind is Kind.WRONG:
+    if found.kind is Kind.WRONG and not found.precision_only:
         yield _wrong(second, found)
     elif found.kind is Kind.RIGHT:
         yield held("the second backward is the derivative of backward")
     else:
-        yield undecided(
-            f"the second derivative is not decided: {found.decided_by.words}"
-        )
+        words = found.decided_by.words or "it has the digits of a coarser type"
+        yield undecided(f"the second derivative is not decided: {words}")
 
 
 def finest(examination: Examination) -> Trial:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torch import Tensor
+
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law, raised
 from backproof.battery.trial import BackwardRaised, Refused
@@ -19,7 +21,7 @@ def shared_state(examination: Examination) -> Iterator[Evidence]:
     Settings in dictionaries and changing globals that backward reads are such state too:
     they are moved between forward and backward.
 
-    Cost: 5 forwards and 5 backwards; 1 and 1 for each number that backward looks up.
+    Cost: 7 forwards and 7 backwards; 1 and 1 for each number that backward looks up.
     Blind to: state that only calls of another shape share.
     """
     if examination.backward_raised() is not None:
@@ -31,6 +33,7 @@ def shared_state(examination: Examination) -> Iterator[Evidence]:
         of_other = trial.pull(alone, base.cotangent)
     except Refused as error:
         raise NotApplicable("forward refuses a second call nearby") from error
+    yield from _disturbed(examination, moved)
     for order in ("the first", "the second"):
         graphs = [trial.record(), trial.record(moved)]
         expected = [base.gradient, of_other]
@@ -58,6 +61,27 @@ def shared_state(examination: Examination) -> Iterator[Evidence]:
                 return
     yield held("two pending calls do not disturb each other")
     yield from _settings(examination)
+
+
+def _disturbed(examination: Examination, moved: list[Tensor]) -> Iterator[Evidence]:
+    """Whether a call's backward gives something else once another call has run."""
+    trial, cotangent = examination.trial, examination.base.cotangent
+    if trial.single_use:
+        return
+    graph = trial.record()
+    try:
+        before = trial.pull(graph, cotangent)
+        trial.record(moved)
+        after = trial.pull(graph, cotangent)
+    except (Refused, BackwardRaised):
+        return
+    found = examination.yardstick.gradients(after, before, sensitive=False)
+    if found.is_real:
+        yield broken(
+            "calls share state: another forward changes a pending call's gradient\n"
+            f"`{found.name}` gets {found.words}",
+            found.numbers,
+        )
 
 
 def _settings(examination: Examination) -> Iterator[Evidence]:

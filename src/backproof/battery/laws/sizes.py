@@ -39,10 +39,9 @@ def sizes(examination: Examination) -> Iterator[Evidence]:
         raise NotApplicable("the gradient is wrong, or a surrogate, at the given size")
     right: list[str] = []
     left: list[str] = []
-    here = _seconds(examination.trial)
     for resized in every_size(examination.trial):
         try:
-            if _is_slow(examination.trial, resized, here):
+            if not resized.empty and _seconds(resized.trial) > _SLOW:
                 left.append(f"{resized.words} (too slow)")
                 continue
             evidence = _at(examination, resized)
@@ -133,18 +132,6 @@ def _seconds(trial: Trial) -> float:
     except Exception as error:
         raise Refused(str(error)) from error
     return time.perf_counter() - start
-
-
-def _is_slow(plain: Trial, resized: Resized, seconds: float) -> bool:
-    """By the elements first, which costs nothing, then by one forward."""
-    ratio = max(1.0, _elements(resized.trial) / max(1, _elements(plain)))
-    return seconds * ratio > _SLOW or (
-        not resized.empty and _seconds(resized.trial) > _SLOW
-    )
-
-
-def _elements(trial: Trial) -> int:
-    return sum(t.numel() for t in trial.leaves if isinstance(t, Tensor))
 
 
 def _without(left: list[str]) -> str:

@@ -11,19 +11,22 @@ import torch
 from torch import Tensor, nn
 
 from backproof import tree
-from backproof.battery.trial.custom_nodes import every_node
+from backproof.battery.trial.custom_nodes import custom_nodes, every_node
 from backproof.battery.trial.trial import Graph, Trial
 
 _DEEP = 4  # functions that call functions
 
 
-def captured(trial: Trial, graph: Graph) -> Iterator[tuple[str, Tensor]]:
-    """(name, tensor) for what needs a gradient, is in reach and is no argument."""
-    told = {id(v) for v in (*trial.leaves, *graph.handed)}
+def captured(trial: Trial, graph: Graph | None = None) -> Iterator[tuple[str, Tensor]]:
+    """(name, tensor) for every tensor that the code reaches beside its arguments.
+
+    With a graph also what Functions inside of the subject reach, be it an argument.
+    """
+    told: set[int] = set()
     seen: set[int] = set()
-    for root, label in _roots(trial):
+    for root, label in (*_roots(trial), *(_roots_inside(graph) if graph else ())):
         for name, tensor in _reach(root, label, seen, _DEEP):
-            if tensor.requires_grad and id(tensor) not in told:
+            if id(tensor) not in told:
                 told.add(id(tensor))
                 yield name, tensor
 
@@ -42,6 +45,15 @@ def _roots(trial: Trial) -> Iterator[tuple[Any, str]]:
     for name, leaf in zip(trial.names, trial.leaves, strict=True):
         if callable(leaf) and not isinstance(leaf, type):
             yield leaf, name
+
+
+def _roots_inside(graph: Graph) -> Iterator[tuple[Any, str]]:
+    """The forward of each Function that ran, and the callables that it keeps on ctx."""
+    for node in custom_nodes(graph):
+        yield type(node)._forward_cls.forward, ""
+        for name, value in dict(getattr(node, "__dict__", {})).items():
+            if callable(value) and not isinstance(value, (type, nn.Module)):
+                yield value, name
 
 
 def _reach(

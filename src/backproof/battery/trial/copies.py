@@ -58,6 +58,14 @@ def untouched(leaf: Any) -> Any:
     return leaf
 
 
+def narrowed(leaf: Any) -> Any:
+    """A float64 tensor in float32 (complex128 in complex64); anything else as it is."""
+    narrow = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+    if not isinstance(leaf, Tensor) or leaf.dtype not in narrow:
+        return leaf
+    return leaf.detach().to(narrow[leaf.dtype]).requires_grad_(leaf.requires_grad)
+
+
 def widened(leaf: Any) -> Any:
     """A floating tensor in float64 (complex in complex128); anything else as it is."""
     if not isinstance(leaf, Tensor) or not (

@@ -8,6 +8,7 @@ swapped in all of them.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ class ModuleCall:
         self.trained: dict[str, Tensor] = {}
         self._first_name: dict[str, str] = {}
         self._buffers: dict[str, Tensor] = {}
+        self._kept: dict[str, Tensor] | None = None
         named: dict[int, str] = {}
         for prefix, owner in module.named_modules():
             for name, tensor in owner._parameters.items():
@@ -61,8 +63,19 @@ class ModuleCall:
         """Call it with `parameters`, in the order of `trained`, and copied buffers."""
         given = dict(zip(self.trained, parameters, strict=True))
         swapped = {path: given[first] for path, first in self._first_name.items()}
-        for path, buffer in self._buffers.items():
-            swapped[path] = twin(widened(buffer) if wide else buffer)
+        swapped |= self._kept if self._kept is not None else self._copied(wide=wide)
         return torch.func.functional_call(
             self._module, swapped, positional, keywords, tie_weights=False
         )
+
+    def keeping_buffers(self) -> ModuleCall:
+        """The same with buffers that are copied once, and shared by calls from then on."""
+        other = copy.copy(self)
+        other._kept = self._copied(wide=False)
+        return other
+
+    def _copied(self, *, wide: bool) -> dict[str, Tensor]:
+        return {
+            path: twin(widened(buffer) if wide else buffer)
+            for path, buffer in self._buffers.items()
+        }

@@ -64,12 +64,18 @@ def draws(call: Callable[[], object], seed: int) -> bool:
     return snapshot() != before
 
 
+GENERATORS = ("torch", "Python's random", "NumPy")
+"""What `snapshot` lists, in order; the generators of GPUs follow."""
+
+
 def snapshot() -> tuple[object, ...]:
-    """The states of all global generators, to be compared with `==`."""
+    """The states of all global generators, each to be compared with `==`."""
     numpy = sys.modules.get("numpy")
     legacy = numpy.random.get_state() if numpy else ()
+    first, *devices = _generators()
     return (
-        *(bytes(g.get_state().numpy()) for g in _generators()),
+        bytes(first.get_state().numpy()),
         random.getstate(),
-        *(bytes(part) if hasattr(part, "tobytes") else part for part in legacy),
+        tuple(bytes(part) if hasattr(part, "tobytes") else part for part in legacy),
+        *(bytes(g.get_state().numpy()) for g in devices),
     )

@@ -58,7 +58,7 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
         ]
     backward: Callable[..., Any] = owner.backward
     restart(trial.seed)
-    trial.num_backward += 1
+    trial.calls.backward += 1
     try:
         with torch.no_grad():  # as the engine does it
             returned = backward(node, *handed)

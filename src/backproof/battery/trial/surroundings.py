@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,20 +30,13 @@ def surroundings() -> Mapping[str, Any]:
             for device in _DEVICES
         },
         "the working folder": str(Path.cwd()),
-        "os.environ": dict(os.environ),
     }
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """What is not as it was, each with both values."""
     return [
-        f"{name} is {_short(after[name])}, was {_short(before[name])}"
+        f"{name} is {after[name]}, was {before[name]}"
         for name in before
         if after[name] != before[name]
     ]
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"{len(value)} variables"
-    return str(value)

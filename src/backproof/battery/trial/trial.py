@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from backproof import tree
-from backproof.battery.trial.copies import untouched, widened
+from backproof.battery.trial.copies import narrowed, untouched, widened
 from backproof.battery.trial.flat import Output, flat, input_of, shaped
 from backproof.battery.trial.module_call import ModuleCall
 from backproof.battery.trial.random_state import restart
@@ -31,6 +31,8 @@ from backproof.battery.trial.refusal import (
 from backproof.errors import BadInput
 from backproof.probe import ANYWHERE, PRECISIONS, Point, coarsest, real_dtype
 from backproof.subject import Case, Subject
+
+_NEEDS_GRAPH = ("does not require grad", "doesn't require grad")
 
 Found = list[tuple[str, Any]]
 """The leaves of what a call returned, each with its name."""
@@ -65,6 +67,14 @@ class Graph:
     at: Sequence[Tensor] | None = None
 
 
+@dataclass
+class Calls:
+    """Forward and backward calls so far, of a trial and all its variants."""
+
+    forward: int = 0
+    backward: int = 0
+
+
 class Trial:
     """One subject on one case.
 
@@ -73,8 +83,8 @@ class Trial:
         outputs: the differentiable outputs, known after the first `record`.
         single_use: whether a graph bears one backward only, so that each is recorded
             anew; set by whoever has found that out.
-        num_forward: forward calls so far.
-        num_backward: backward calls so far.
+        calls: what it and its variants have called in the case's own types.
+        wide_calls: the same in float64.
     """
 
     def __init__(
@@ -87,7 +97,7 @@ class Trial:
         names: list[str] | None = None,
     ) -> None:
         self.subject, self.case, self.seed = subject, case, seed
-        self.num_forward = self.num_backward = 0
+        self.calls, self.wide_calls = Calls(), Calls()
         self.outputs: list[Output] = []
         self.unrecorded: list[str] = []
         self._on_phase = on_phase
@@ -118,6 +128,12 @@ class Trial:
     def leaves(self) -> list[Any]:
         """The leaves of the arguments as they were given, parameters last."""
         return self._leaves
+
+    @property
+    def parameters(self) -> dict[int, str]:
+        """The names of a module's trained parameters by the id of the user's own."""
+        trained = self._module.trained if self._module is not None else {}
+        return {id(tensor): name for name, tensor in trained.items()}
 
     @property
     def num_parameters(self) -> int:
@@ -229,7 +245,7 @@ class Trial:
         Raises:
             BackwardRaised: the user's backward, or the engine on what it returned.
         """
-        self.num_backward += 1
+        self.calls.backward += 1
         self._on_phase("backward")
         restart(self.seed if seed is None else seed)
         which = range(len(self.outputs)) if outputs is None else outputs
@@ -311,7 +327,27 @@ class Trial:
         if all(new is old for new, old in zip(wide, self._leaves, strict=True)):
             return None
         other = self.with_leaves(wide)
-        other._wide = True
+        other._wide, other.calls = True, self.wide_calls
+        return other
+
+    def in_float32(self) -> Trial | None:
+        """The same call with float64 tensors in float32; None for modules, and if none.
+
+        A module's buffers and constants would stay what they are.
+        """
+        narrow = [narrowed(leaf) for leaf in self._leaves]
+        if self._module is not None or all(
+            new is old for new, old in zip(narrow, self._leaves, strict=True)
+        ):
+            return None
+        return self.with_leaves(narrow)
+
+    def keeping_buffers(self) -> Trial:
+        """The same call with a module's buffers kept from call to call, as copies."""
+        other = self.with_leaves(self._leaves)
+        other.outputs = self.outputs
+        if self._module is not None:
+            other._module = self._module.keeping_buffers()
         return other
 
     def from_seed(self, seed: int) -> Trial:
@@ -330,7 +366,7 @@ class Trial:
         return other
 
     def with_leaves(self, leaves: list[Any], where: str = "") -> Trial:
-        """The same call with other leaves of its arguments, counted apart.
+        """The same call with other leaves of its arguments.
 
         `where` says in phases what is different, should the process die there.
         """
@@ -339,7 +375,6 @@ class Trial:
             tell = self._on_phase
             other._on_phase = lambda phase: tell(f"{phase} {where}")
         other._leaves = leaves
-        other.num_forward = other.num_backward = 0
         other.outputs, other.unrecorded = [], []
         other.inputs = [
             input_of(name, leaf, self.case.domains.get(name, ANYWHERE))
@@ -364,7 +399,7 @@ class Trial:
 
     def _call(self, tensors: Sequence[Tensor]) -> tuple[list[Any], Found]:
         positional, keywords, handed = self._arguments(tensors)
-        self.num_forward += 1
+        self.calls.forward += 1
         self._on_phase("forward")
         restart(self.seed)
         if self._module is None:
@@ -381,7 +416,7 @@ class Trial:
                 try:
                     return self._call(tensors)[1]
                 except RuntimeError as error:
-                    if "does not require grad" not in str(error):
+                    if not any(text in str(error) for text in _NEEDS_GRAPH):
                         raise
         self._differentiates = True
         with torch.enable_grad():
