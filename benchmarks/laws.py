@@ -350,8 +350,9 @@ def _targets(planted: list[Row], unseen: list[Row]) -> list[Target]:
         targets += [
             _found("planted faults found by their own law", faults),
             _spared("right twins accused by their own law", alone),
-            _spared("right twins accused by any law", together),
         ]
+        if together:
+            targets.append(_spared("right twins accused by any law", together))
     if unseen:
         # Some faults show in a context only, and a quick run tries none.
         faults = [row for row in unseen if row["planted"]]
