@@ -17,7 +17,7 @@ class LeakyReLUInPlace(torch.autograd.Function):
     def forward(ctx, x, slope):
         if slope <= 0:
             raise ValueError(f"the slope must be positive to be undone, not {slope}")
-        x.mul_(torch.where(x > 0, 1.0, slope).to(x.dtype))
+        x.copy_(torch.where(x > 0, x, x * slope))
         ctx.mark_dirty(x)
         ctx.save_for_backward(x)
         ctx.slope = slope

@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from backproof.battery.trial import Trial
+from backproof.battery.trial import Output, Trial
 from backproof.battery.trial.captured import captured
 from backproof.probe import ANYWHERE, real_dtype
 
@@ -34,34 +35,49 @@ class Resized:
         words: "dimension 7 -> 1" and the like.
         trial: to run it; one that `empty` says holds no elements is run by hand.
         empty: whether a dimension is zero.
+        near: whether dimensions keep their order: one may pass another that it belongs
+            below, which forward does not always refuse.
     """
 
     words: str
     trial: Trial
     empty: bool = False
+    near: bool = True
 
 
-def sizes(trial: Trial) -> Iterator[Resized]:
+def sizes(trial: Trial, outputs: Sequence[Output]) -> Iterator[Resized]:
     """No rows, one, odd or even instead, one past 1,024, and all dimensions equal.
 
-    Nothing for inputs with a declared structure, which new values would not have.
+    No rows where inputs and outputs both begin with them: an empty batch. Nothing for
+    inputs with a declared structure, which new values would not have.
+
+    Args:
+        trial: at the given size.
+        outputs: what it returns there.
     """
     if any(p.domain.structure != ANYWHERE.structure for p in trial.points):
         return
     dims = _free(trial)
-    leading = {t.shape[0] for t in trial.leaves if isinstance(t, Tensor) and t.dim()}
+    batch = _leading(trial.leaves) & {o.shape[0] for o in outputs if o.shape}
     for n in dims:
-        for new in (0, 1, n + 1) if n in leading else (1, n + 1):
-            yield from _resized(trial, {n: new}, f"dimension {n} -> {new}")
+        for new in (0, 1, n + 1) if n in batch else (1, n + 1):
+            near = new == 0 or all((n < m) == (new < m) for m in dims if m != n)
+            words = f"dimension {n} -> {new}"
+            yield from _resized(trial, {n: new}, words, near=near)
         for new in _TAILS:
-            longer = list(_resized(trial, {n: new}, f"dimension {n} -> {new}"))
+            words = f"dimension {n} -> {new}"
+            longer = list(_resized(trial, {n: new}, words, near=False))
             yield from longer
             if longer or new < n:
                 break  # the longest that fits
     if len(dims) > 1:
         for new in _SQUARES:
             words = f"every dimension -> {new}"
-            yield from _resized(trial, dict.fromkeys(dims, new), words)
+            yield from _resized(trial, dict.fromkeys(dims, new), words, near=False)
+
+
+def _leading(leaves: Sequence[Any]) -> set[int]:
+    return {t.shape[0] for t in leaves if isinstance(t, Tensor) and t.dim()}
 
 
 def _free(trial: Trial) -> list[int]:
@@ -81,7 +97,9 @@ def _free(trial: Trial) -> list[int]:
     return sorted({n for t in tensors for n in t.shape if n > 1} - held)
 
 
-def _resized(trial: Trial, new: dict[int, int], words: str) -> Iterator[Resized]:
+def _resized(
+    trial: Trial, new: dict[int, int], words: str, *, near: bool = True
+) -> Iterator[Resized]:
     leaves = []
     for k, leaf in enumerate(trial.leaves):
         if not isinstance(leaf, Tensor):
@@ -90,13 +108,14 @@ def _resized(trial: Trial, new: dict[int, int], words: str) -> Iterator[Resized]
         shape = [new.get(n, n) for n in leaf.shape]
         if math.prod(shape) > _MOST_ELEMENTS:
             return
-        moved = _drawn(leaf, shape, trial.seed + k)
+        drawn = _drawn(leaf, shape, trial.seed + k)
         if not (leaf.is_floating_point() or leaf.is_complex()):
-            if 0 in new.values() and moved.numel():
+            if 0 in new.values() and drawn.numel():
                 return
-            moved = _in_range(moved, new)
-        leaves.append(moved)
-    yield Resized(words, trial.with_leaves(leaves, f"at {words}"), 0 in new.values())
+            drawn = _in_range(drawn, new)
+        leaves.append(drawn)
+    moved = trial.with_leaves(leaves, f"at {words}")
+    yield Resized(words, moved, 0 in new.values(), near)
 
 
 def _in_range(whole: Tensor, new: dict[int, int]) -> Tensor:

@@ -12,7 +12,7 @@ from backproof.battery.cases import Variant, scales
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry.base import begin, forward_is_finite_beside
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import BackwardRaised, Refused, Trial
+from backproof.battery.trial import BackwardRaised, Output, Refused, Trial
 from backproof.errors import BadInput
 from backproof.probe import coarsest, real_dtype, typical
 from backproof.records import Evidence, broken, held
@@ -59,8 +59,7 @@ def _at(examination: Examination, variant: Variant) -> Evidence:
     mine, true = _answers(trial, cotangent), _answers(wide, cotangent)
     if [o.shape for o in trial.outputs] != [o.shape for o in wide.outputs]:
         raise Refused("its float64 has another form")
-    # Below this a gradient times its input is what cancellation leaves of larger terms.
-    dust = _ROUNDINGS * coarsest(trial.dtypes).eps * typical(cotangent * true.values)
+    eps, terms = coarsest(trial.dtypes).eps, typical(cotangent * true.values)
     numbers = {"scale": variant.words}
     for output in trial.outputs:
         part = output.part
@@ -68,14 +67,22 @@ def _at(examination: Examination, variant: Variant) -> Evidence:
         lost = _lost(got, exact, real_dtype(output.dtype)) & ~torch.isfinite(got)
         if bool(lost.any()):
             return _broken(variant, f"`{output.name}`", got, exact, lost)
-    if not _near(mine.values, true.values, trial):
+    if not all(_near(mine.values, true.values, o, trial) for o in trial.outputs):
         return held(f"{variant.words}: forward itself is too coarse there", numbers)
     for i, claim, exact in zip(trial.inputs, mine.gradient, true.gradient, strict=True):
         lost = _lost(claim, exact, real_dtype(i.original.dtype))
-        lost &= exact.abs() > dust / i.point.values.abs()
+        dust = _ROUNDINGS * eps * max(terms / typical(i.point.values), _largest(exact))
+        lost &= (exact.abs() > dust) | ~torch.isfinite(claim)
         if bool(lost.any()):
             return _broken(variant, f"the gradient of `{i.name}`", claim, exact, lost)
     return held(f"{variant.words}: the values and gradients are float64's", numbers)
+
+
+def _largest(gradient: Tensor) -> float:
+    """What a gradient much smaller may be left over from, where terms cancel."""
+    return (
+        float(gradient.abs().nan_to_num(0.0, 0.0, 0.0).max()) if len(gradient) else 0.0
+    )
 
 
 @dataclass(frozen=True)
@@ -130,15 +137,21 @@ def _finite(examination: Examination, variant: Variant) -> Evidence:
     return held(f"{variant.words}: the gradient is finite", {"scale": variant.words})
 
 
-def _near(native: Tensor, wide: Tensor, trial: Trial) -> bool:
-    """Whether forward itself is right to a few roundings, element by element."""
-    eps = coarsest(trial.dtypes).eps
-    return bool(((native - wide).abs() <= _ROUNDINGS * eps * wide.abs()).all())
+def _near(native: Tensor, wide: Tensor, output: Output, trial: Trial) -> bool:
+    """Whether forward itself is right to a few roundings, where its type holds it."""
+    got, exact = native[output.part], wide[output.part]
+    allowed = _ROUNDINGS * coarsest(trial.dtypes).eps * exact.abs()
+    close = (got - exact).abs() <= allowed
+    return bool((close | ~_holds(exact, real_dtype(output.dtype))).all())
 
 
 def _lost(claim: Tensor, exact: Tensor, dtype: torch.dtype) -> Tensor:
-    """Elements that are far from a number which lies well inside of the type's range."""
+    """Elements that are far from a number which the type holds well."""
+    off = ~((claim - exact).abs() <= _DIGITS * exact.abs())
+    return _holds(exact, dtype) & off
+
+
+def _holds(exact: Tensor, dtype: torch.dtype) -> Tensor:
+    """Numbers well inside of the type's range."""
     info, size = torch.finfo(dtype), exact.abs()
-    holds = (size > info.tiny * _MARGIN) & (size < info.max / _MARGIN)
-    off = ~((claim - exact).abs() <= _DIGITS * size)
-    return holds & off
+    return (size > info.tiny * _MARGIN) & (size < info.max / _MARGIN)

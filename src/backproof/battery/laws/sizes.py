@@ -25,7 +25,8 @@ _SLOW = 0.01  # seconds that one forward may take at a size: it is called some 4
 def sizes(examination: Examination) -> Iterator[Evidence]:
     """The gradient is right at other sizes: empty, one, odd, across blocks.
 
-    The same referee as for the given size. What forward refuses is no size of this op.
+    The same referee as for the given size. What forward refuses is no size of this op;
+    an error of backward counts for an empty batch, one element and one element more.
 
     Cost: about 15 forwards and 4 backwards a size, and four sizes for each length that a
     dimension has; fewer where a call is slow.
@@ -39,7 +40,7 @@ def sizes(examination: Examination) -> Iterator[Evidence]:
         raise NotApplicable("the gradient is wrong, or a surrogate, at the given size")
     right: list[str] = []
     left: list[str] = []
-    for resized in every_size(examination.trial):
+    for resized in every_size(examination.trial, examination.trial.outputs):
         try:
             if not resized.empty and _seconds(resized.trial) > _SLOW:
                 left.append(f"{resized.words} (too slow)")
@@ -67,6 +68,8 @@ def _at(examination: Examination, resized: Resized) -> Evidence | None:
     try:
         wrong = what_is_wrong(resized.trial, examination.seed)
     except BackwardRaised as error:
+        if not resized.near:
+            raise Refused(f"backward raises {raised(error)}") from error
         return broken(
             f"at another size ({resized.words}) backward raises\n{raised(error)}",
             numbers,
@@ -97,7 +100,7 @@ def _empty(resized: Resized) -> Evidence | None:
     except Exception as error:
         first = (str(error).strip() or "without a message").splitlines()[0]
         return broken(
-            f"with an empty input ({resized.words}) backward raises, and forward does "
+            f"for an empty batch ({resized.words}) backward raises, and forward does "
             f"not\n{type(error).__name__}: {first}",
             numbers,
         )
@@ -106,7 +109,7 @@ def _empty(resized: Resized) -> Evidence | None:
     for i, gradient in zip(trial.inputs, gradients, strict=True):
         if gradient is not None and not _is_zero(gradient):
             return broken(
-                f"with an empty input ({resized.words}) `{i.name}` gets a gradient that "
+                f"for an empty batch ({resized.words}) `{i.name}` gets a gradient that "
                 "is not zero\n"
                 "there is no output that it could come from: memory was not initialised",
                 numbers,
