@@ -4,7 +4,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from backproof.battery.contexts import CONTEXTS
-from backproof.battery.survey.control import control_of, recording_of
+from backproof.battery.survey.control import control_of
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.style import Style, style_of
 from backproof.battery.survey.survey import CellStatus, survey
@@ -127,6 +127,7 @@ CONTROLS = [
     Style("composed"),
     Style("ctx"),
     Style("ctx", opaque=True),
+    Style("ctx", jvp=True),
     Style("ctx", once=True),
     Style("ctx", opaque=True, once=True),
     Style("setup"),
@@ -173,32 +174,6 @@ def test_the_composed_control_compiles_and_exports(group):
     assert {k: v for k, v in off.items() if k not in dropped} == {
         k: v for k, v in allowed.items() if k in {c.name for c in cells}
     }
-
-
-def test_a_recording_runs_the_operations_and_none_of_the_python():
-    calls = []
-
-    def op(x):
-        calls.append(x)
-        return x.sin() * 2
-
-    scene = scene_of(op, normal(3))
-    recorded = recording_of(scene)
-    before = len(calls)
-    (y,) = recorded.function(*recorded.plain())
-    assert len(calls) == before
-    assert torch.equal(y, op(scene.plain()[0]))
-
-
-def test_what_numpy_computes_cannot_be_recorded():
-    def op(x):
-        return x * torch.from_numpy(np_sin(x))
-
-    assert recording_of(scene_of(op, normal(3))) is None
-
-
-def np_sin(x):
-    return x.detach().sin().numpy()
 
 
 def test_every_context_has_a_group_of_the_table():

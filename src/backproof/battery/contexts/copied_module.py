@@ -38,7 +38,7 @@ def _copied(make: Callable[[Held], Held], held: Held) -> Held:
 
 
 def _alike(scene: Scene, module: Held) -> Iterator[Compared]:
-    outputs = module(*scene.plain()[: module.free])
+    outputs = module(*scene.leaves()[: module.free])
     yield from outputs_agree(scene, outputs)
     weights = list(module.parameters())
     found = torch.autograd.grad(scene.loss(outputs), weights, allow_unused=True)

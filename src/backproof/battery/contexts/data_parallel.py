@@ -24,7 +24,7 @@ def ddp_gloo_1proc(scene: Scene) -> Iterator[Compared]:
     distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
         held = scene.held()
-        free = scene.plain()[: held.free]
+        free = scene.leaves()[: held.free]
         outputs = DistributedDataParallel(held)(*free)
         scene.loss(outputs).backward()  # type: ignore[no-untyped-call]
         found = [p.grad for p in held.parameters()]

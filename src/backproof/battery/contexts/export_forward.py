@@ -12,6 +12,8 @@ from backproof.battery.survey.call import Exported
 from backproof.battery.survey.context import Compared, context
 from backproof.battery.survey.scene import Scene
 
+_SEEDS = 6  # a coin that was tossed at export shows with one of them
+
 
 def _exported(scene: Scene, *, strict: bool) -> torch.export.ExportedProgram:
     module = Exported(scene.call, len(scene.names))
@@ -20,12 +22,17 @@ def _exported(scene: Scene, *, strict: bool) -> torch.export.ExportedProgram:
 
 
 def _run(scene: Scene, program: torch.export.ExportedProgram) -> Iterator[Compared]:
-    """On the inputs that were exported, and on others: what was baked in shows."""
+    """With the inputs and random numbers of the export, and others: constants show."""
     for sample in (0, 1):
         known = scene.outputs(sample)
         assert len(known) == len(scene.output_names)
         outputs = program.module()(*scene.plain(sample), *scene.kept)
         yield from outputs_agree(scene, outputs, sample)
+    for change in range(1, _SEEDS + 1) if scene.draws else ():
+        other = scene.reseeded(change)
+        kept = other.kept
+        outputs = program.module()(*other.plain(), *kept)
+        yield from outputs_agree(other, outputs)
 
 
 @context("export", code="BP403")

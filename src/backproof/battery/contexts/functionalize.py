@@ -13,7 +13,8 @@ from backproof.battery.survey.scene import Scene
 
 @context("func", code="BP409")
 def functionalize(scene: Scene) -> Iterator[Compared]:
-    """Writes and views are replaced by copies."""
+    """Writes are replaced by copies, and views as well."""
     scene.prepare()
-    outputs = torch.func.functionalize(scene.function)(*scene.plain())
-    yield from outputs_agree(scene, outputs)
+    for remove in ("mutations", "mutations_and_views"):
+        pure = torch.func.functionalize(scene.function, remove=remove)
+        yield from outputs_agree(scene, pure(*scene.plain()))

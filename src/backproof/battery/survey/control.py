@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from backproof.battery.survey.known import difference
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.style import Style
 from backproof.battery.trial import Trial
@@ -35,26 +34,6 @@ def control_of(style: Style) -> Scene:
     w = torch.linspace(1.6, 0.7, 4, dtype=torch.float64).requires_grad_()
     subject = Subject(_function(style), f"control: {style}")
     return Scene(Trial(subject, Case((x, w))))
-
-
-def recording_of(scene: Scene) -> Scene | None:
-    """The torch operations that a composed subject runs in eager mode, and nothing else.
-
-    Where these alone come out wrong in a context, the subject's Python is not at fault.
-    None where they do not compute what the subject computes.
-    """
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    try:
-        graph = make_fx(scene.function)(*scene.plain())
-        subject = Subject(graph, f"recording of {scene.trial.subject.name}")
-        recorded = Scene(Trial(subject, Case(tuple(scene.leaves()))))
-        same = zip(recorded.gradients(1), scene.gradients(1), strict=True)
-        if any(difference(a.value, b).words for a, b in same):
-            return None
-    except Exception:  # it cannot be recorded
-        return None
-    return recorded
 
 
 def _function(style: Style) -> Callable[..., Any]:
@@ -134,16 +113,17 @@ def _definition(style: Style) -> type[Function]:
     """A Function of this style: its methods are chosen, none of them is new."""
     forward = _numpy_forward if style.opaque else _forward
     members: dict[str, Any] = {"backward": staticmethod(_backward_for(style))}
+    save = _save_for_both if style.jvp else _save
     if style.kind == "ctx":
 
         def forward_and_save(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
-            ctx.save_for_backward(x, w)
+            save(ctx, (x, w), None)
             return forward(x, w)
 
         members["forward"] = staticmethod(forward_and_save)
     else:
         members["forward"] = staticmethod(forward)
-        members["setup_context"] = staticmethod(_save)
+        members["setup_context"] = staticmethod(save)
     if style.jvp:
         members["jvp"] = staticmethod(_jvp_from_ctx)
     if style.vmap == "generated":
@@ -155,6 +135,10 @@ def _definition(style: Style) -> type[Function]:
 
 
 def _save(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _save_for_both(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*inputs)
     ctx.save_for_forward(*inputs)
 

@@ -9,6 +9,7 @@ numbers anew, and so does whoever takes tensors from it.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import math
 import random
@@ -364,6 +365,12 @@ class Scene:
         if len(scene.shapes) != len(self.shapes):
             raise NotApplicable("the larger call has other outputs")
         return scene
+
+    def reseeded(self, change: int) -> Scene:
+        """The same call with other random numbers."""
+        trial = copy.copy(self.trial)
+        trial.seed += change
+        return Scene(trial)
 
     def alike(self) -> tuple[int, int] | None:
         """Two inputs (i, j) such that input i can be given for input j as well."""

@@ -19,9 +19,10 @@ from backproof.battery.survey.context import (
     Refusal,
     Skipped,
 )
-from backproof.battery.survey.control import control_of, recording_of
+from backproof.battery.survey.control import control_of
 from backproof.battery.survey.known import Known, difference
 from backproof.battery.survey.manners import surroundings_kept
+from backproof.battery.survey.recording import recording_of
 from backproof.battery.survey.scene import NoAnswer, Scene
 from backproof.battery.survey.selection import select
 from backproof.battery.survey.style import Style, style_of
