@@ -65,7 +65,9 @@ def export_joint_experimental(scene: Scene) -> Iterator[Compared]:
         values[targets[name]] if name in targets else next(users)
         for name in (spec.arg.name for spec in joint.graph_signature.input_specs)
     ]
-    found = joint.graph_module(*given)
+    # Past the calling convention of the program before: inputs in the graph's own order.
+    interpreter = torch.fx.Interpreter(joint.graph_module)
+    found = interpreter.run(*given, enable_io_processing=False)
     by_name = dict(zip(_output_names(joint), found, strict=True))
     gradients = joint.graph_signature.backward_signature.gradients_to_parameters
     of = {parameter: by_name[name] for name, parameter in gradients.items()}

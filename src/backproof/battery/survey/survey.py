@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import time
 import traceback
 from collections import defaultdict
@@ -32,6 +33,7 @@ from backproof.battery.trial import Trial
 from backproof.records import Number
 
 _PACKAGE = Path(__file__).resolve().parents[2]
+_WRAPPED = "RuntimeError when making fake tensor call"
 _SLIPS = (LookupError, NameError, AttributeError, TypeError, AssertionError)
 _RUNS_SUBJECTS = ("call.py", "module_call.py", "loss.py")
 """Files through which a subject's own mistakes pass: what it returned is taken apart."""
@@ -232,6 +234,11 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
+    """What was raised, in a line; of dynamo's reports, what it had caught."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     first = lines[0] if lines else "without a message"
+    if first == _WRAPPED:
+        caught = re.search(r": got (\w+)\((.*)\)", str(error))
+        if caught:
+            first = f"{caught[1]}: {caught[2].strip(chr(34) + chr(39))}"
     return f"{type(error).__name__}: {first}"
