@@ -59,7 +59,7 @@ def _at(examination: Examination, variant: Variant) -> Evidence:
     mine, true = _answers(trial, cotangent), _answers(wide, cotangent)
     if [o.shape for o in trial.outputs] != [o.shape for o in wide.outputs]:
         raise Refused("its float64 has another form")
-    eps, terms = coarsest(trial.dtypes).eps, typical(cotangent * true.values)
+    eps, terms = coarsest(trial.dtypes).eps, _largest(cotangent * true.values)
     numbers = {"scale": variant.words}
     for output in trial.outputs:
         part = output.part
@@ -69,10 +69,14 @@ def _at(examination: Examination, variant: Variant) -> Evidence:
             return _broken(variant, f"`{output.name}`", got, exact, lost)
     if not all(_near(mine.values, true.values, o, trial) for o in trial.outputs):
         return held(f"{variant.words}: forward itself is too coarse there", numbers)
-    for i, claim, exact in zip(trial.inputs, mine.gradient, true.gradient, strict=True):
+    plain = [None if g is None else typical(g) for g in examination.base.gradient]
+    for i, claim, exact, usual in zip(
+        trial.inputs, mine.gradient, true.gradient, plain, strict=True
+    ):
         lost = _lost(claim, exact, real_dtype(i.original.dtype))
-        dust = _ROUNDINGS * eps * max(terms / typical(i.point.values), _largest(exact))
-        lost &= (exact.abs() > dust) | ~torch.isfinite(claim)
+        # What is far below its own terms is left over from their cancellation.
+        size = max(terms / typical(i.point.values), usual or 0.0, _largest(exact))
+        lost &= (exact.abs() > _ROUNDINGS * eps * size) | ~torch.isfinite(claim)
         if bool(lost.any()):
             return _broken(variant, f"the gradient of `{i.name}`", claim, exact, lost)
     return held(f"{variant.words}: the values and gradients are float64's", numbers)
