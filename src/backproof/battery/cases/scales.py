@@ -11,6 +11,9 @@ from backproof.battery.cases.variant import Variant
 from backproof.battery.trial import Trial
 from backproof.probe import ANYWHERE, typical
 
+BEYOND_EXP = "beyond exp"
+"""The label of the scale at which exp leaves the range, and saturated slopes are tiny."""
+
 _SHARE = 0.3  # of the exponents that the type has: cubes stay in range
 _MOST = 64  # a scale of 2^64 is out of the way in any type
 _NEAR_ONE = 8  # inputs beyond 2^8 either way are at a scale of their own
@@ -37,7 +40,7 @@ def scales(trial: Trial) -> Iterator[Variant]:
     for exponent in (-far, far):
         yield _scaled(trial, exponent)
     if dtype != torch.float64:
-        yield _scaled(trial, _beyond_exp(top))
+        yield _scaled(trial, _beyond_exp(top), label=BEYOND_EXP)
         return
     narrow = trial.in_float32()
     if narrow is not None:
@@ -51,6 +54,8 @@ def _beyond_exp(top: float) -> int:
     return math.ceil(math.log2(math.log(top)))
 
 
-def _scaled(trial: Trial, exponent: int, where: str = "") -> Variant:
+def _scaled(
+    trial: Trial, exponent: int, where: str = "", *, label: str = "far out"
+) -> Variant:
     moved = trial.at([p.values * 2.0**exponent for p in trial.points])
-    return Variant(f"inputs times 2^{exponent}{where}", moved, label=f"2^{exponent}")
+    return Variant(f"inputs times 2^{exponent}{where}", moved, label=label)

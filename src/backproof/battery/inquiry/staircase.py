@@ -68,6 +68,7 @@ def rest(observer: Observer, look: Look) -> Rest:
     if not bool(met.any()):
         if _claim_far_out(observer, look) <= rounding:
             return Rest.ROUNDING
+        steps = _far(observer, look, max(_STRIDES))  # they stood still so far out
     else:
         size = values.abs().clamp(min=0.1 * typical(values))
         if float((heights / size)[met].median()) < _LOWEST_STAIR:
@@ -129,14 +130,19 @@ def _heights(observer: Observer, look: Look) -> Tensor:
     values = observer.base.values
     single = [ladder.moved for ladder in look.ladders if ladder.count == 1]
     if not any(bool(moved.any()) for moved in single):
-        trial, unit = observer.trial, look.response.relative_step
-        far = [None if d is None else d / unit for d in _first_line(observer, look)]
+        trial, unit = observer.trial, _far(observer, look, 1.0)
         single = [
-            (trial.forward(move(trial.points, far, m)) - values).reshape(1, -1)
+            (trial.forward(move(trial.points, unit, m)) - values).reshape(1, -1)
             for m in _STRIDES
         ]
     met = torch.cat(single).abs_()
     return torch.where((met > 0) & (met < torch.inf), met, torch.inf).amin(0)
+
+
+def _far(observer: Observer, look: Look, stride: float) -> list[Tensor | None]:
+    """The look's first line with steps of `stride` times the inputs' size."""
+    factor = stride / look.response.relative_step
+    return [None if d is None else d * factor for d in _first_line(observer, look)]
 
 
 def _claim_far_out(observer: Observer, look: Look) -> float:

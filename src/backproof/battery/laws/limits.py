@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from backproof.battery.cases import Variant, scales
+from backproof.battery.cases import BEYOND_EXP, Variant, scales
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry.base import begin, forward_is_finite_beside
 from backproof.battery.law import NotApplicable, law
@@ -69,13 +69,17 @@ def _at(examination: Examination, variant: Variant) -> Evidence:
             return _broken(variant, f"`{output.name}`", got, exact, lost)
     if not all(_near(mine.values, true.values, o, trial) for o in trial.outputs):
         return held(f"{variant.words}: forward itself is too coarse there", numbers)
-    plain = [None if g is None else typical(g) for g in examination.base.gradient]
+    saturated = variant.label == BEYOND_EXP
+    plain = [
+        typical(g) if saturated and g is not None else 0.0
+        for g in examination.base.gradient
+    ]
     for i, claim, exact, usual in zip(
         trial.inputs, mine.gradient, true.gradient, plain, strict=True
     ):
         lost = _lost(claim, exact, real_dtype(i.original.dtype))
         # What is far below its own terms is left over from their cancellation.
-        size = max(terms / typical(i.point.values), usual or 0.0, _largest(exact))
+        size = max(terms / typical(i.point.values), usual, _largest(exact))
         lost &= (exact.abs() > _ROUNDINGS * eps * size) | ~torch.isfinite(claim)
         if bool(lost.any()):
             return _broken(variant, f"the gradient of `{i.name}`", claim, exact, lost)
