@@ -1,8 +1,9 @@
-"""The two referees, asked in the same way: backproof.check and torch's gradcheck.
+"""The referees, asked in the same way: backproof.check, torch's gradcheck and opcheck.
 
 A verdict is a word. backproof's own are pass, wrong, crashed, surrogate and
-inconclusive; gradcheck's are pass and alarm. Added to both: `refused` (will not check
-this, and says why), `raised` (the referee itself failed), `timeout`.
+inconclusive; those of torch are pass and alarm, and opcheck's `not applicable` where
+there is no custom operator. Added to all: `refused` (will not check this, and says
+why), `raised` (the referee itself failed), `timeout`.
 """
 
 from __future__ import annotations
@@ -10,15 +11,22 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 from running import Row, TimeLimit, time_limit
 
 import backproof
+from backproof import dispatcher
 from backproof.errors import BadInput
 from backproof.records import Judgement, Severity, Status
+
+GRADIENT_LAWS = (
+    *("BP101", "BP104", "BP106", "BP107", "BP108", "BP109", "BP110"),
+    *("BP501", "BP502"),
+)
+"""Of the gradient at the given inputs alone, which is what gradcheck looks at too."""
 
 CONVICTS = ("wrong", "crashed", "surrogate")
 """The verdicts of backproof that say: this gradient is not forward's derivative."""
@@ -26,7 +34,10 @@ CONVICTS = ("wrong", "crashed", "surrogate")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a referee said, and what it cost; `resolution` and `codes` are ours only."""
+    """What a referee said, and what it cost.
+
+    Ours only: `resolution`, the `codes` of errors, and the `judgement` they are from.
+    """
 
     verdict: str
     words: str = ""
@@ -35,6 +46,7 @@ class Answer:
     backwards: int = 0
     resolution: float = math.inf
     codes: tuple[str, ...] = ()
+    judgement: Judgement | None = field(default=None, repr=False)
 
     @property
     def convicts(self) -> bool:
@@ -43,7 +55,9 @@ class Answer:
 
     def row(self, prefix: str) -> Row:
         """The fields under names of their own, for a line of JSON."""
-        return {f"{prefix}_{key}": value for key, value in asdict(self).items()}
+        fields = asdict(replace(self, judgement=None))
+        del fields["judgement"]
+        return {f"{prefix}_{key}": value for key, value in fields.items()}
 
 
 def ours(
@@ -76,10 +90,13 @@ def ours(
         backwards=judgement.calls.get("backward", 0),
         resolution=max(judgement.resolution.values(), default=math.inf),
         codes=tuple(
-            finding.code
-            for finding in judgement.findings
-            if finding.severity is Severity.ERROR
+            dict.fromkeys(
+                finding.code
+                for finding in judgement.findings
+                if finding.severity is Severity.ERROR
+            )
         ),
+        judgement=judgement,
     )
 
 
@@ -128,6 +145,26 @@ def gradcheck(
     except Exception as alarm:  # any failure fails the user's test
         verdict, words = "alarm", f"{type(alarm).__name__}: {_line(alarm)}"
     return Answer(verdict, words, time.process_time() - start, forwards)
+
+
+def opcheck(operator: Any, arguments: Sequence[Any], *, limit: float = 60.0) -> Answer:
+    """`torch.library.opcheck`; its words are the tests that fail."""
+    if not dispatcher.is_operator(operator):
+        return Answer("not applicable", "no custom operator")
+    start = time.process_time()
+    verdict, words = "pass", ""
+    try:
+        with time_limit(limit):
+            said = torch.library.opcheck(
+                operator, tuple(arguments), raise_exception=False
+            )
+        words = ", ".join(name for name, result in said.items() if result != "SUCCESS")
+        verdict = "alarm" if words else "pass"
+    except TimeLimit:
+        verdict, words = "timeout", f"over {limit:g} s"
+    except Exception as alarm:  # any failure fails the user's test
+        verdict, words = "alarm", f"{type(alarm).__name__}: {_line(alarm)}"
+    return Answer(verdict, words, time.process_time() - start)
 
 
 def _line(text: object, limit: int = 240) -> str:

@@ -1,7 +1,8 @@
 """How every benchmark here runs: options, worker processes, time limits, tables.
 
 The figures do not depend on `--jobs`: each task is seeded by itself, and results are
-taken in the order of the tasks.
+taken in the order of the tasks. `each` shares workers among the tasks; `apart` gives
+each task a process, so that one which dies or hangs takes no other along.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ import math
 import multiprocessing
 import os
 import random
+import resource
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +75,79 @@ def each(
         chunk = max(1, min(8, len(tasks) // (8 * jobs)))
         results = pool.map(work, tasks, chunksize=chunk)
         yield from _counted(results, len(tasks), words)
+
+
+def apart(
+    work: Callable[[Any], Any],
+    tasks: Sequence[Any],
+    *,
+    lost: Callable[[Any, str], Any],
+    limit: float,
+    jobs: int,
+    words: str,
+    preload: Sequence[str] = (),
+) -> Iterator[Any]:
+    """`work(task)` for every task, in order, each in a fresh process.
+
+    Where that dies, or takes more than `limit` seconds, the result is `lost(task, why)`.
+    Processes are forks of one that has loaded torch and the modules of `preload`.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", *preload])
+
+    def one(task: Any) -> Any:
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_send, args=(sender, work, task))
+        process.start()
+        sender.close()
+        try:
+            return _received(receiver, process, limit)
+        except _Lost as why:
+            return lost(task, str(why))
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # and what it has started
+            process.kill()
+            process.join()
+
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from _counted(pool.map(one, tasks), len(tasks), words)
+
+
+class _Lost(Exception):
+    """A process ended, or was late, before it gave a result."""
+
+
+def _send(sender: Connection, work: Callable[[Any], Any], task: Any) -> None:
+    """What a process of `apart` does."""
+    os.setpgid(0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    prepare()
+    try:
+        result = (True, work(task))
+    except Exception:
+        result = (False, traceback.format_exc())
+    sender.send(result)
+    os.kill(os.getpid(), signal.SIGKILL)  # threads left behind must not hold it up
+
+
+def _received(receiver: Connection, process: BaseProcess, limit: float) -> Any:
+    if not wait([receiver, process.sentinel], limit):
+        raise _Lost(f"over {limit:g} s")
+    try:
+        fine, result = receiver.recv()
+    except EOFError:
+        process.join()
+        raise _Lost(_death(process.exitcode)) from None
+    if not fine:
+        raise RuntimeError(f"in a worker:\n{result}")
+    return result
+
+
+def _death(code: int | None) -> str:
+    if code is not None and code < 0:
+        return signal.Signals(-code).name
+    return f"exit {code}"
 
 
 def prepare() -> None:
