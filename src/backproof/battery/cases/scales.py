@@ -44,9 +44,8 @@ def scales(trial: Trial) -> Iterator[Variant]:
         return
     narrow = trial.in_float32()
     if narrow is not None:
-        yield _scaled(
-            narrow, _beyond_exp(torch.finfo(torch.float32).max), " in float32"
-        )
+        beyond = _beyond_exp(torch.finfo(torch.float32).max)
+        yield _scaled(narrow, beyond, " in float32", label=BEYOND_EXP)
 
 
 def _beyond_exp(top: float) -> int:

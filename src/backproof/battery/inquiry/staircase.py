@@ -68,13 +68,14 @@ def rest(observer: Observer, look: Look) -> Rest:
     if not bool(met.any()):
         if _claim_far_out(observer, look) <= rounding:
             return Rest.ROUNDING
-        steps = _far(observer, look, max(_STRIDES))  # they stood still so far out
     else:
         size = values.abs().clamp(min=0.1 * typical(values))
         if float((heights / size)[met].median()) < _LOWEST_STAIR:
             return Rest.LOW_STAIRS if _jumps(look) else Rest.NONE
         if float(heights[met].median()) <= rounding:
             return Rest.ROUNDING
+    if not bool(look.response.moves.any()):
+        steps = _longest(observer, look)  # where they stood still as well
     return Rest.STAIRS if _claim_would_show(observer, look, steps) else Rest.NONE
 
 
@@ -137,6 +138,12 @@ def _heights(observer: Observer, look: Look) -> Tensor:
         ]
     met = torch.cat(single).abs_()
     return torch.where((met > 0) & (met < torch.inf), met, torch.inf).amin(0)
+
+
+def _longest(observer: Observer, look: Look) -> list[Tensor | None]:
+    """The look's first line with the steps of its longest rung."""
+    longest = float(look.ladders[0].ratio ** 2)
+    return [None if d is None else d * longest for d in _first_line(observer, look)]
 
 
 def _far(observer: Observer, look: Look, stride: float) -> list[Tensor | None]:
