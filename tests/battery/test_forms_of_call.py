@@ -138,9 +138,8 @@ def test_a_wrong_input_is_named():
     def forward(parts):
         return parts[0] * Scale.apply(parts[1], 3.0, 1.1)
 
-    report = backproof.check(forward, [x, normal(6, seed=2)])
+    report = backproof.check(forward, [x, normal(6, seed=2)], laws={"BP101"})
     (finding,) = report.findings
-    assert finding.code == "BP101"
     assert "parts[1]" in finding.title
     assert "parts[0]" not in finding.title
 

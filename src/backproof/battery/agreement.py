@@ -121,11 +121,13 @@ class Yardstick:
             for name, a, b in zip(names or every, got, expected, strict=True)
         )
 
-    def values(self, got: Tensor, expected: Tensor) -> Difference:
+    def values(
+        self, got: Tensor, expected: Tensor, *, sensitive: bool = True
+    ) -> Difference:
         """The worst difference of two vectors of outputs, float64 (num_outputs,)."""
 
         def moved(part: slice) -> Callable[[], Tensor | None]:
-            return lambda: _part(self.sensitivity[0], part)
+            return lambda: _part(self.sensitivity[0], part) if sensitive else None
 
         return self._worst(
             (o.name, got[o.part], expected[o.part], moved(o.part))

@@ -7,6 +7,8 @@ from backproof.records import Status
 
 
 def outcome(code, target, *arguments, **options):
+    """That of one law, asked alone."""
+    options.setdefault("laws", {code})
     report = backproof.check(target, *arguments, **options)
     return report.subjects[0].outcome(code)
 

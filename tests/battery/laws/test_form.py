@@ -11,6 +11,7 @@ import backproof.battery.laws
 from backproof import codes
 from backproof.battery.law import Law
 from backproof.battery.laws import LAWS
+from tests.battery.referee import REFEREE
 
 FOLDER = Path(backproof.battery.laws.__file__).parent
 FILES = sorted(file.stem for file in FOLDER.glob("*.py") if file.stem != "__init__")
@@ -27,14 +28,26 @@ def test_every_file_is_a_law_and_is_asked():
 
 def test_every_law_has_a_code_of_its_own():
     assert len({law.code for law in LAWS}) == len(LAWS)
-    expected = {"BP101", "BP104", "BP106", "BP107", "BP108", "BP109", "BP110"}
-    assert {law.code for law in LAWS} == expected | {"BP501", "BP502"}
+
+
+def test_every_code_that_the_battery_sees_is_a_law():
+    seen = {c for c in codes.all_codes() if "battery" in codes.page(c).seen_by}
+    assert {law.code for law in LAWS} == seen
 
 
 def test_structure_comes_before_numbers():
     order = [law.code for law in LAWS]
     assert max(order.index("BP501"), order.index("BP502")) < order.index("BP101")
     assert order.index("BP104") < order.index("BP101")
+    assert max(order.index(c) for c in REFEREE) < order.index("BP505")
+
+
+def test_what_decides_how_others_may_ask_comes_first():
+    assert LAWS[0].code == "BP206"  # whether a graph bears a second backward
+
+
+def test_what_may_end_the_process_comes_last():
+    assert LAWS[-1].code == "BP505"  # native code that trusts its sizes
 
 
 @each_law

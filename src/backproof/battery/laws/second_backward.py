@@ -18,7 +18,7 @@ _TORCHS_OWN = ("second time", "have already been freed", "modified by an inplace
 def second_backward(examination: Examination) -> Iterator[Evidence]:
     """A second backward through a kept graph gives the same; a freed one, torch's error.
 
-    Cost: 1 forward and 3 backwards.
+    Cost: 1 forward and 4 backwards.
     Blind to: what changes from the third backward on.
     """
     if examination.backward_raised() is not None:
