@@ -2,28 +2,30 @@
 
 Every operator with a backward in PyTorch's op_db and autograd_function_db, up to five
 of its own sample inputs each, through backproof.check and through gradcheck, slow and
-fast, at their defaults. An operator whose gradient really is not its derivative is in
-the table EXPLAINED with the reason; a conviction that is not explained there is a false
-alarm until somebody shows otherwise.
+fast, at their defaults. An operator that really breaks a law is in the table EXPLAINED
+with the reason; a conviction that is not explained there is a false alarm until
+somebody shows otherwise. `--laws all` asks every law of the battery; by default those
+of the gradient at the given inputs, which gradcheck judges too.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from injection import inject, nothing, precisions
 from operators import Sample, names, samples
-from referees import CONVICTS, gradcheck, ours
+from referees import CONVICTS, GRADIENT_LAWS, Answer, gradcheck, ours
 from running import (
     DTYPES,
     Row,
     Target,
-    each,
+    apart,
     judge_targets,
     listed,
     parser,
@@ -37,79 +39,109 @@ from backproof.probe import PRECISIONS
 
 _QUICK_STRIDE = 16  # every 16th operator, two samples each
 _ALL = ("float64", "float32", "bfloat16")
+_LIMITS = (300.0, 90.0)  # seconds for an operator, and for one sample alone
+_PRELOAD = (
+    "torch.testing._internal.common_methods_invocations",
+    "torch.testing._internal.autograd_function_db",
+    "backproof.battery.check",
+)
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why an operator is convicted, and in which types that is the reason."""
+    """Why operators are convicted, in which types and by which laws that is so.
 
+    Among `codes` may be the signal by which an operator ends the process.
+    """
+
+    operators: Sequence[str]
     kind: str
     words: str
     dtypes: Sequence[str] = _ALL
+    codes: Sequence[str] = GRADIENT_LAWS
 
 
-_UNPOOL = Explanation(
-    "PyTorch defect",
-    "duplicate indices: backward gathers from one of them (PyTorch skips its own "
-    "gradient test there)",
-)
-_NORMAL = Explanation(
-    "by design", "zero gradient by definition, though the seeded sample follows"
-)
-_ALTERED = Explanation("by design", "a test function with an altered gradient")
+_DEFECT, _DESIGN = "PyTorch defect", "by design"
 
-EXPLAINED = {
-    "max_unpool1d": _UNPOOL,
-    "max_unpool2d": _UNPOOL,
-    "max_unpool3d": _UNPOOL,
-    "nn.functional.max_unpool1d": _UNPOOL,
-    "nn.functional.max_unpool2d": _UNPOOL,
-    "nn.functional.max_unpool3d": _UNPOOL,
-    "as_strided_scatter": Explanation(
-        "PyTorch defect",
+EXPLAINED = (
+    Explanation(
+        (
+            *("max_unpool1d", "max_unpool2d", "max_unpool3d"),
+            *(f"nn.functional.max_unpool{n}d" for n in (1, 2, 3)),
+        ),
+        _DEFECT,
+        "duplicate indices: backward gathers from one of them (PyTorch skips its own "
+        "gradient test there)",
+    ),
+    Explanation(
+        ("as_strided_scatter",),
+        _DEFECT,
         "overlapping strides, gradient test marked expectedFailure (issue 88105)",
     ),
-    "native_group_norm": Explanation(
-        "PyTorch defect",
+    Explanation(
+        ("native_group_norm",),
+        _DEFECT,
         "gradient of mean or rstd alone is dropped, expectedFailure (PR 190243)",
     ),
-    "normal": _NORMAL,
-    "normal.number_mean": _NORMAL,
-    "ScaleGradGenVmapAutogradFunction": _ALTERED,
-    "ZeroGradientsGenVmapAutogradFunction": _ALTERED,
-    "NumpyCubeNotComposableAutogradFunction": Explanation(
-        "PyTorch defect", "backward ignores grad_output (test database)"
+    Explanation(
+        ("normal", "normal.number_mean"),
+        _DESIGN,
+        "zero gradient by definition, though the seeded sample follows",
     ),
-    "CubeGenVmapAutogradFunction": Explanation(
-        "PyTorch defect",
+    Explanation(
+        (
+            "ScaleGradGenVmapAutogradFunction",
+            "ZeroGradientsGenVmapAutogradFunction",
+        ),
+        _DESIGN,
+        "a test function with an altered gradient",
+    ),
+    Explanation(
+        ("NumpyCubeNotComposableAutogradFunction",),
+        _DEFECT,
+        "backward ignores grad_output (test database)",
+    ),
+    Explanation(
+        ("CubeGenVmapAutogradFunction",),
+        _DEFECT,
         "6 * dinput where grad_saved * 6 * x is meant (test database)",
     ),
-    "NumpySortAutogradFunction": Explanation(
-        "PyTorch defect",
+    Explanation(
+        ("NumpySortAutogradFunction",),
+        _DEFECT,
         "forward returns x unsorted, backward is that of a sort (test database)",
     ),
-    "special.ndtr": Explanation(
-        "PyTorch defect",
+    Explanation(
+        ("special.ndtr",),
+        _DEFECT,
         "(1 + erf)/2 loses the left tail: 18 % off at -8.3 (issue 192295)",
     ),
-    "nn.functional.hardsigmoid": Explanation(
-        "PyTorch defect",
+    Explanation(
+        ("nn.functional.hardsigmoid",),
+        _DEFECT,
         "float64 backward uses 1/6 rounded to float32: 3e-8 off",
         ("float64",),
     ),
-    "logcumsumexp": Explanation(
-        "PyTorch defect",
+    Explanation(
+        ("logcumsumexp",),
+        _DEFECT,
         "backward goes through log(grad) - result: digits lost for inputs of 1e4",
         ("float32", "bfloat16"),
     ),
-}
-"""Operator -> why it is convicted. Only what was looked at by hand is in here."""
+)
+"""Why operators are convicted. Only what was looked at by hand is in here."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print, and end 1 where a target is missed."""
     options = parser(__doc__)
     options.add_argument("--dtype", choices=_ALL, action="append", help="default: all")
+    options.add_argument(
+        "--laws",
+        choices=("gradient", "all"),
+        default="gradient",
+        help="which of ours are asked (default: %(default)s)",
+    )
     options.add_argument("--samples", type=int, default=5, help="most of an operator")
     options.add_argument("--only", action="append", help="this operator alone")
     options.add_argument(
@@ -124,24 +156,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = options.parse_args(arguments)
     prepare()
     dtypes = given.dtype or list(_ALL)
+    most = min(given.samples, 2) if given.quick else given.samples
     tasks = [
-        (name, dtype)
+        Task(name, dtype, tuple(range(most)))
         for dtype in dtypes
         for name in names(DTYPES[dtype])[:: _QUICK_STRIDE if given.quick else 1]
         if not given.only or name in given.only
     ]
     work = functools.partial(
         measure,
-        most=min(given.samples, 2) if given.quick else given.samples,
         seed=given.seed,
+        laws=GRADIENT_LAWS if given.laws == "gradient" else None,
         beside=not given.skip_gradcheck,
         native=given.native,
     )
-    rows = [
-        row
-        for found in each(work, tasks, jobs=given.jobs, words="operators")
-        for row in found
-    ]
+    rows = list(_measured(work, tasks, jobs=given.jobs))
     _print_counts(rows, dtypes)
     _print_coarse_passes(rows, dtypes)
     _print_convictions(rows)
@@ -150,31 +179,72 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return judge_targets(_targets(rows, dtypes), quick=given.quick)
 
 
+@dataclass(frozen=True)
+class Task:
+    """An operator in one type, and which of its samples."""
+
+    operator: str
+    dtype: str
+    chosen: tuple[int, ...]
+
+
+def _measured(
+    work: Callable[[Task], list[Row]], tasks: Sequence[Task], *, jobs: int
+) -> Iterator[Row]:
+    """The rows of all tasks; where a process dies, each sample has another to itself."""
+    lost: list[Task] = []
+
+    def put_off(task: Task, why: str) -> list[Row]:
+        lost.append(task)
+        return []
+
+    def given_up(task: Task, why: str) -> list[Row]:
+        late = why.startswith("over")
+        answer = Answer("timeout") if late else Answer("died", why, codes=(why,))
+        (index,) = task.chosen
+        return [_named(task, index) | answer.row("ours")]
+
+    run = functools.partial(apart, work, jobs=jobs, preload=_PRELOAD)
+    operators = run(tasks, lost=put_off, limit=_LIMITS[0], words="operators")
+    yield from itertools.chain.from_iterable(operators)
+    single = [
+        dataclasses.replace(task, chosen=(k,)) for task in lost for k in task.chosen
+    ]
+    alone = run(single, lost=given_up, limit=_LIMITS[1], words="samples")
+    yield from itertools.chain.from_iterable(alone)
+
+
 def measure(
-    task: tuple[str, str], *, most: int, seed: int, beside: bool, native: bool
+    task: Task,
+    *,
+    seed: int,
+    laws: Sequence[str] | None,
+    beside: bool,
+    native: bool,
 ) -> list[Row]:
     """All referees on the samples of one operator in one type."""
-    name, dtype = task
-    found = samples(name, DTYPES[dtype], most=most)
-    if native:
-        found = [
-            dataclasses.replace(
-                s, function=inject(s.function, nothing, precisions(s.inputs))
-            )
-            for s in found
-        ]
-    return [_row(sample, dtype, seed=seed, beside=beside) for sample in found]
+    found = samples(task.operator, DTYPES[task.dtype], most=max(task.chosen) + 1)
+    rows = []
+    for index in (k for k in task.chosen if k < len(found)):
+        sample = found[index]
+        if native:
+            function = inject(sample.function, nothing, precisions(sample.inputs))
+            sample = dataclasses.replace(sample, function=function)
+        answer = ours(sample.function, sample.inputs, seed=seed, laws=laws)
+        row = _named(task, index)
+        row |= {"elements": sample.num_elements, **answer.row("ours")}
+        rows.append(row | (_gradchecked(sample) if beside else {}))
+    return rows
 
 
-def _row(sample: Sample, dtype: str, *, seed: int, beside: bool) -> Row:
-    row: Row = {
-        "operator": sample.operator,
-        "index": sample.index,
-        "dtype": dtype,
-        "elements": sample.num_elements,
-        **ours(sample.function, sample.inputs, seed=seed).row("ours"),
-    }
-    for mode in ("slow", "fast") if beside else ():
+def _named(task: Task, index: int) -> Row:
+    """Which sample: the `index`th of those that are kept."""
+    return {"operator": task.operator, "index": index, "dtype": task.dtype}
+
+
+def _gradchecked(sample: Sample) -> Row:
+    row: Row = {}
+    for mode in ("slow", "fast"):
         answer = gradcheck(
             sample.function,
             sample.inputs,
@@ -218,7 +288,7 @@ def _print_counts(rows: list[Row], dtypes: Sequence[str]) -> None:
 def _count(mine: list[Row], dtype: str, referee: str) -> list[object]:
     verdicts = Counter(row[f"{referee}_verdict"] for row in mine)
     accused = [row for row in mine if _accuses(row, referee)]
-    false = [row for row in accused if _explanation(row) is None]
+    false = [row for row in accused if _explanation(row, referee) is None]
     undecided = verdicts["inconclusive"] + verdicts["refused"]
     label = {"ours": "backproof.check"}.get(referee, f"gradcheck, {referee}")
     return [
@@ -331,12 +401,22 @@ def _targets(rows: list[Row], dtypes: Sequence[str]) -> list[Target]:
 
 def _accuses(row: Row, referee: str) -> bool:
     verdict = row.get(f"{referee}_verdict")
-    return verdict in CONVICTS or verdict == "alarm"
+    return verdict in (*CONVICTS, "alarm", "died")
 
 
-def _explanation(row: Row) -> Explanation | None:
-    found = EXPLAINED.get(row["operator"])
-    return found if found is not None and row["dtype"] in found.dtypes else None
+def _explanation(row: Row, referee: str = "ours") -> Explanation | None:
+    """What explains an accusation: ours only if it covers every code."""
+    known = [
+        explanation
+        for explanation in EXPLAINED
+        if row["operator"] in explanation.operators
+        and row["dtype"] in explanation.dtypes
+    ]
+    codes = set(row["ours_codes"]) if referee == "ours" else set()
+    if not codes <= {code for explanation in known for code in explanation.codes}:
+        return None
+    known.sort(key=lambda explanation: not codes & set(explanation.codes))
+    return known[0] if known else None
 
 
 def _conviction(row: Row) -> str:
