@@ -83,13 +83,15 @@ class Case:
     """One call: positional and keyword arguments, and where each input may go.
 
     Tensors that require a gradient are the differentiable inputs. `domains` maps an
-    input's name to its `Domain`.
+    input's name to its `Domain`. `resized` makes the same call at another size, where
+    the user's own function of inputs takes one.
     """
 
     arguments: tuple[Any, ...]
     keywords: Mapping[str, Any] = field(default_factory=dict)
     label: str = "inputs"
     domains: Mapping[str, Domain] = field(default_factory=dict)
+    resized: Callable[[int], Case] | None = field(default=None, compare=False)
 
 
 def subject_of(

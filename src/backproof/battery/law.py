@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from backproof.battery.examination import Examination
-from backproof.battery.trial import BackwardRaised
+from backproof.battery.trial import BackwardRaised, Refused
 from backproof.records import Evidence, Outcome, Status, broken, undecided
 
 Measure = Callable[[Examination], Iterator[Evidence]]
@@ -46,6 +46,12 @@ class Law:
         except NotApplicable as reason:
             return self._outcome(
                 examination, Status.NOT_APPLICABLE, undecided(str(reason))
+            )
+        except Refused as error:
+            return self._outcome(
+                examination,
+                Status.NOT_APPLICABLE,
+                undecided(f"forward refuses what the law would try: {error}"),
             )
         except BackwardRaised as error:
             return self._outcome(examination, Status.CRASHED, crash(error))

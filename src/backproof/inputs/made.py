@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -22,39 +23,62 @@ _ACCEPTED = (
 
 
 def cases_of(
-    function: Callable[..., Any], subject: Subject, *, seed: int = 0
+    function: Callable[..., Any],
+    subject: Subject,
+    *,
+    seed: int = 0,
+    size: int | None = None,
 ) -> list[Case]:
     """The cases that `function` returns or yields for `subject`.
+
+    A `size` is handed on where the function takes one; its cases can then be made again
+    at another.
 
     Raises:
         BadInput: it raises, or gives something that cannot be arguments.
     """
     label = getattr(function, "__name__", "inputs")
     try:
-        given = function(**_seed_and_size(function, seed))
+        wanted = _seed_and_size(function, seed, size)
+        given = function(**wanted)
         calls = list(given) if isinstance(given, Iterator) else None
     except Exception as error:
         raise BadInput(f"`{label}` raises:\n{shortened(error)}") from error
     if isinstance(given, list) and all(isinstance(g, _ONE_CALL) for g in given):
         calls = given  # a list of tensors could be one call or several, and is refused
     if calls is None:
-        return [_case(given, subject, label, label)]
-    if not calls:
+        cases = [_case(given, subject, label, label)]
+    elif calls:
+        cases = [
+            _case(call, subject, label, f"{label}[{k}]") for k, call in enumerate(calls)
+        ]
+    else:
         raise BadInput(f"`{label}` gives no inputs at all; {_ACCEPTED}")
-    return [
-        _case(call, subject, label, f"{label}[{k}]") for k, call in enumerate(calls)
-    ]
+    if not _takes(function, "size"):
+        return cases
+
+    def resized(k: int) -> Callable[[int], Case]:
+        return lambda size: cases_of(function, subject, seed=seed, size=size)[k]
+
+    return [dataclasses.replace(c, resized=resized(k)) for k, c in enumerate(cases)]
 
 
-def _seed_and_size(function: Callable[..., Any], seed: int) -> dict[str, int]:
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return {}
-    arguments = {"seed": seed} if "seed" in parameters else {}
-    if "size" in parameters and parameters["size"].default is inspect.Parameter.empty:
-        arguments["size"] = _SIZE
+def _seed_and_size(
+    function: Callable[..., Any], seed: int, size: int | None
+) -> dict[str, int]:
+    arguments = {"seed": seed} if _takes(function, "seed") else {}
+    if _takes(function, "size"):
+        default = inspect.signature(function).parameters["size"].default
+        if size is not None or default is inspect.Parameter.empty:
+            arguments["size"] = _SIZE if size is None else size
     return arguments
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def _case(given: Any, subject: Subject, maker: str, label: str) -> Case:

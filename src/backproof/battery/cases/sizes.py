@@ -11,7 +11,7 @@ forward refuses at a new size was no size of this op.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,13 @@ from torch import Tensor
 
 from backproof.battery.trial import Output, Trial
 from backproof.battery.trial.captured import captured
+from backproof.errors import BadInput
 from backproof.probe import ANYWHERE, real_dtype
+from backproof.subject import Case
 
 _TAILS = (1025, 257, 65, 17)  # one element beyond blocks of any usual size
 _MOST_ELEMENTS = 2**18  # of one tensor after it has grown
+_SIZES = (0, 1, 2, 3, 5, 8, 17, 65, 257, 1025)  # for a function that takes `size`
 _SQUARES = (4, 16)  # all dimensions alike: tiles are square then
 
 
@@ -55,6 +58,9 @@ def sizes(trial: Trial, outputs: Sequence[Output]) -> Iterator[Resized]:
         trial: at the given size.
         outputs: what it returns there.
     """
+    if trial.case.resized is not None:
+        yield from _made(trial, trial.case.resized)
+        return
     if any(p.domain.structure != ANYWHERE.structure for p in trial.points):
         return
     dims = _free(trial)
@@ -74,6 +80,19 @@ def sizes(trial: Trial, outputs: Sequence[Output]) -> Iterator[Resized]:
         for new in _SQUARES:
             words = f"every dimension -> {new}"
             yield from _resized(trial, dict.fromkeys(dims, new), words, near=False)
+
+
+def _made(trial: Trial, resized: Callable[[int], Case]) -> Iterator[Resized]:
+    """The sizes that the user's own function of inputs makes."""
+    for size in _SIZES:
+        try:
+            moved = trial.with_case(resized(size), f"at size {size}")
+        except BadInput:
+            continue
+        tensors = [v for v in moved.leaves if isinstance(v, Tensor)]
+        if any(t.numel() > _MOST_ELEMENTS for t in tensors):
+            return
+        yield Resized(f"size {size}", moved, any(not t.numel() for t in tensors))
 
 
 def _leading(leaves: Sequence[Any]) -> set[int]:

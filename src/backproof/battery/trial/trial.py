@@ -330,6 +330,18 @@ class Trial:
         other._wide, other.calls = True, self.wide_calls
         return other
 
+    def with_case(self, case: Case, where: str) -> Trial:
+        """The same subject on another case, counted with this one.
+
+        Raises:
+            BadInput: it cannot be checked.
+        """
+        other = Trial(self.subject, case, seed=self.seed)
+        other.calls, other.wide_calls = self.calls, self.wide_calls
+        tell = self._on_phase
+        other._on_phase = lambda phase: tell(f"{phase} {where}")
+        return other
+
     def in_float32(self) -> Trial | None:
         """The same call with float64 tensors in float32; None for modules, and if none.
 
