@@ -12,6 +12,7 @@ from torch import Tensor
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
 from backproof.battery.inquiry.backward_noise import pull_nudged
+from backproof.battery.inquiry.base import clean
 from backproof.battery.inquiry.vectors import inner, minus, overlap
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.laws.second_order import finest
@@ -46,11 +47,11 @@ def forward_mode(examination: Examination) -> Iterator[Evidence]:
     graph = trial.record()
     cotangent = trial.represent(examination.base.cotangent)
     try:
-        gradient = trial.pull(graph, cotangent)
+        pulled = trial.pull(graph, cotangent)
     except BackwardRaised as error:
         raise NotApplicable("backward raised") from error
-    eps = _grain(examination, trial)
-    for n, (words, tangents) in enumerate(_tangents(trial, gradient)):
+    eps, gradient = _grain(examination, trial), clean(pulled)
+    for n, (words, tangents) in enumerate(_tangents(trial, pulled)):
         pushed = _push(trial, tangents)
         if pushed is None and n == 0:
             raise NotApplicable("forward mode gives no tangent: see context func_jvp")
@@ -66,18 +67,22 @@ def forward_mode(examination: Examination) -> Iterator[Evidence]:
 def _tangents(
     trial: Trial, gradient: Sequence[Tensor | None]
 ) -> Iterator[tuple[str, Tangents]]:
+    """(words, tangents); zero for elements that are not finite, or get no finite slope."""
     random = stream(trial.seed, 900)
     drawn = []
-    for point in trial.points:
+    for point, slope in zip(trial.points, gradient, strict=True):
         draw = signed(random, point.values.numel())
         signs = torch.sign(draw)
         tangent = spread(draw) * signs * typical(point.values)
-        drawn.append(tangent.masked_fill_(~torch.isfinite(point.values), 0.0))
+        fixed = ~torch.isfinite(point.values)
+        if slope is not None:
+            fixed |= ~torch.isfinite(slope)
+        drawn.append(tangent.masked_fill_(fixed, 0.0))
     yield (
         "a tangent with the signs of the gradient",
         [
             v if g is None else torch.where(g == 0, v, v.abs() * torch.sign(g))
-            for v, g in zip(drawn, gradient, strict=True)
+            for v, g in zip(drawn, clean(gradient), strict=True)
         ],
     )
     yield "a random tangent", list(drawn)
