@@ -30,7 +30,7 @@ class Counted:
 
 
 class Watched:
-    """A callable that keeps what it was given, call by call."""
+    """A callable that keeps the memory that it was given, call by call."""
 
     def __init__(self, function):
         self.function = function
@@ -38,9 +38,14 @@ class Watched:
         self.keywords = []
 
     def __call__(self, *arguments, **keywords):
-        self.calls.append(arguments)
+        self.calls.append(tuple(_unleaked(a) for a in arguments))
         self.keywords.append(keywords)
         return self.function(*arguments, **keywords)
+
+
+def _unleaked(argument):
+    """Another tensor over the same memory, so that the one given is let go."""
+    return argument.detach() if isinstance(argument, torch.Tensor) else argument
 
 
 def normal(*shape, dtype=torch.float64, seed=0, grad=True):

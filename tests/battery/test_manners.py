@@ -1,6 +1,12 @@
-"""Nothing of the caller's is changed, and calls get what the caller would give."""
+"""Nothing of the caller's is changed, and calls get what the caller would give.
 
+The first under all laws, whatever they move and put back; the second under those that
+look at the case as it is.
+"""
+
+import gc
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -8,6 +14,8 @@ import torch
 from torch import nn
 
 import backproof
+from backproof.battery.laws import LAWS
+from tests.battery.referee import REFEREE
 from tests.battery.subjects import Watched, normal
 
 
@@ -23,6 +31,11 @@ def states():
         torch.get_num_threads(),
         torch.is_autocast_enabled("cpu"),
         torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.is_anomaly_enabled(),
+        gc.isenabled(),
+        gc.get_threshold(),
+        warnings.filters[:],
     )
 
 
@@ -102,7 +115,35 @@ class TestGlobalState:
             return torch.tanh(x)
 
         before = states()
-        assert backproof.check(forward, normal(6)).verdict == "pass"
+        report = backproof.check(forward, normal(6))
+        assert {f.code for f in report.findings} == {"BP602"}
+        assert states() == before
+
+    @pytest.mark.parametrize("on", [True, False])
+    def test_garbage_is_collected_as_before(self, on):
+        was = gc.isenabled()
+        try:
+            (gc.enable if on else gc.disable)()
+            backproof.check(torch.tanh, normal(6))
+            assert gc.isenabled() is on
+        finally:
+            (gc.enable if was else gc.disable)()
+
+    def test_what_a_subject_leaves_on_is_put_back(self):
+        class Careless(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                torch.set_num_threads(torch.get_num_threads() + 1)
+                return 2 * x
+
+            @staticmethod
+            def backward(ctx, g):
+                torch.set_default_dtype(torch.float64)
+                return 2 * g
+
+        before = states()
+        report = backproof.check(Careless, normal(6))
+        assert {f.code for f in report.findings} == {"BP602"}
         assert states() == before
 
     def test_default_dtype_stays(self):
@@ -126,7 +167,8 @@ class TestTheCallersTensors:
             other.add_(1)  # of its own copy
             return torch.tanh(x * w + other)
 
-        assert backproof.check(forward, x, w, other).verdict == "pass"
+        report = backproof.check(forward, x, w, other)
+        assert [f.code for f in report.findings] == ["BP201"]
         for tensor, values, version in kept:
             assert torch.equal(tensor.detach(), values)
             assert tensor._version == version
@@ -169,7 +211,11 @@ class TestTheCallersTensors:
             def backward(ctx, g):
                 return g.mul_(2)
 
-        assert backproof.check(Scribbles, normal(9)).verdict == "pass"
+        x = normal(9)
+        assert backproof.check(Scribbles, x, laws=REFEREE).verdict == "pass"
+        findings = backproof.check(Scribbles, x).findings
+        # An expanded cotangent cannot be written to at all, which BP503 sees.
+        assert {f.code for f in findings} == {"BP202", "BP503"}
 
     def test_containers_are_not_the_callers(self):
         parts = [normal(3), normal(4, seed=1)]
@@ -192,6 +238,62 @@ class TestTheCallersTensors:
         assert torch.equal(leaf.grad, torch.full_like(leaf, 2.0))
 
 
+captured = normal(4, seed=7)
+SETTINGS = {"slope": 0.3}
+
+
+class Reaches(torch.autograd.Function):
+    """Reads a tensor and a setting that it was not handed."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * captured * SETTINGS["slope"]
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * captured * SETTINGS["slope"]
+
+
+class Raising(Reaches):
+    """The same, which raises where the captured tensor is not what it was."""
+
+    calls = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        if not torch.equal(captured, normal(4, seed=7)):
+            Raising.calls += 1
+            raise ArithmeticError("moved")
+        return Reaches.forward(ctx, x)
+
+
+class TestWhatIsReached:
+    def test_it_is_moved_and_put_back(self):
+        kept, version = captured.detach().clone(), captured._version
+        report = backproof.check(Reaches, normal(4))
+        assert {f.code for f in report.findings} == {"BP205", "BP208"}
+        assert torch.equal(captured.detach(), kept)
+        assert captured._version == version
+        assert captured.grad is None
+        assert SETTINGS == {"slope": 0.3}
+
+    def test_also_when_the_subject_raises_meanwhile(self):
+        kept = captured.detach().clone()
+        backproof.check(Raising, normal(4))
+        assert Raising.calls == 1
+        assert torch.equal(captured.detach(), kept)
+        assert SETTINGS == {"slope": 0.3}
+
+    def test_a_hook_on_an_input_is_left_alone(self):
+        x, told = normal(4), []
+        handle = x.register_hook(told.append)
+        assert backproof.check(torch.sin, x).verdict == "pass"
+        assert not told
+        x.sum().backward()
+        assert len(told) == 1
+        handle.remove()
+
+
 LAYOUTS = {
     "transposed": lambda: normal(6, 5).detach().mT,
     "every second": lambda: normal(12).detach()[::2],
@@ -210,7 +312,8 @@ class TestLayouts:
         tensor = made()
         first = tensor.requires_grad_() if grad else normal(3)
         seen = Watched(lambda a, b: (a * a).sum() + (b * b).sum())
-        backproof.check(seen, first, tensor if not grad else normal(3, grad=False))
+        other = normal(3, grad=False) if grad else tensor
+        backproof.check(seen, first, other, laws=REFEREE)
         at = 0 if grad else 1
         layouts = {(c[at].stride(), c[at].storage_offset()) for c in seen.calls}
         assert layouts == {(tensor.stride(), tensor.storage_offset())}
@@ -230,14 +333,15 @@ class TestLayouts:
     def test_an_expanded_other_stays_expanded(self):
         other = normal(5, grad=False).expand(4, 5)
         seen = Watched(lambda x, other: x * other)
-        assert backproof.check(seen, normal(4, 5), other).verdict == "pass"
+        report = backproof.check(seen, normal(4, 5), other, laws=REFEREE)
+        assert report.verdict == "pass"
         assert {c[1].stride() for c in seen.calls} == {(0, 1)}
 
     def test_conjugate_and_negative_views_stay_so(self):
         z = torch.randn(4, dtype=torch.complex128)
         seen = Watched(lambda x, conjugate, negative: x * conjugate.real * negative)
         arguments = normal(4), z.conj(), z.conj().imag
-        assert backproof.check(seen, *arguments).verdict == "pass"
+        assert backproof.check(seen, *arguments, laws=REFEREE).verdict == "pass"
         assert all(c[1].is_conj() for c in seen.calls)
         assert all(c[2].is_neg() for c in seen.calls)
         assert torch.equal(seen.calls[-1][2], z.conj().imag)
@@ -270,5 +374,21 @@ class TestModules:
                 return x * self.calls
 
         module = Counting().double()
-        assert backproof.check(module, normal(4)).verdict == "pass"
+        # BP204 alone lets buffers run on, as copies, to see what calls share.
+        asked = {law.code for law in LAWS} - {"BP204"}
+        assert backproof.check(module, normal(4), laws=asked).verdict == "pass"
         assert set(module.seen) == {0.0}
+        assert backproof.check(module, normal(4), laws={"BP204"}).verdict == "pass"
+        assert set(module.seen) > {0.0}
+        assert float(module.calls) == 0
+
+    def test_hooks_and_submodules_stay(self):
+        layer = nn.Sequential(nn.Linear(5, 4), nn.Tanh()).double()
+        told = []
+        handle = layer[0].register_forward_hook(lambda *_: told.append(1))
+        kept = dict(layer[0]._forward_hooks)
+        assert backproof.check(layer, normal(12, 5)).verdict == "pass"
+        assert told
+        assert dict(layer[0]._forward_hooks) == kept
+        handle.remove()
+        assert not layer[0]._forward_hooks
