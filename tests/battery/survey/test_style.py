@@ -164,16 +164,8 @@ def test_the_composed_control_is_right_everywhere_and_our_code_refuses_nothing()
 @pytest.mark.parametrize("group", ["compile,-inductor", "export"])
 def test_the_composed_control_compiles_and_exports(group):
     cells = survey(control_of(Style("composed")).trial, group)
-    off = {c.name: c.status for c in cells if c.status is not CellStatus.RIGHT}
-    allowed = {"autocast_compiled": CellStatus.NOT_APPLICABLE}
-    dropped = {
-        "export_strict_then_bwd",
-        "export_nonstrict_then_bwd",
-        "export_joint_experimental",
-    }
-    assert {k: v for k, v in off.items() if k not in dropped} == {
-        k: v for k, v in allowed.items() if k in {c.name for c in cells}
-    }
+    off = [c.name for c in cells if c.status is not CellStatus.RIGHT]
+    assert set(off) <= {"autocast_compiled"}  # of float64 there is nothing to say
 
 
 def test_every_context_has_a_group_of_the_table():

@@ -131,6 +131,20 @@ def test_patience_ends():
     assert status["func_vmap"] is CellStatus.RIGHT  # of another group
 
 
+def test_a_loop_over_rows_is_not_compiled():
+    def op(x):
+        for _ in range(300):
+            x = x.sin()
+        return x
+
+    cells = cells_of(op, "compile_aot_eager,export_nonstrict_fwd,func_grad")
+    status = {c.name: c for c in cells}
+    assert status["compile_aot_eager"].status is CellStatus.SKIPPED
+    assert "torch operations" in status["compile_aot_eager"].words
+    assert status["export_nonstrict_fwd"].status is CellStatus.RIGHT
+    assert status["func_grad"].status is CellStatus.RIGHT
+
+
 def test_a_subject_that_raises_in_eager_mode_is_skipped():
     class Broken(Round):
         @staticmethod
@@ -214,6 +228,7 @@ def leaves_a_mess(scene):
     torch.set_default_dtype(torch.float64)
     torch.set_grad_enabled(False)
     warnings.warn("a mess", stacklevel=1)
+    print("a mess")  # noqa: T201
     logging.getLogger("torch._dynamo").warning("a mess")
     yield Compared("fact", "a mess", 1, 1)
     raise RuntimeError("in the middle")

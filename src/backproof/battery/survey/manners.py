@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import sys
 import warnings
@@ -28,9 +29,9 @@ def surroundings_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """No warnings and no log lines: dynamo explains to nobody why it gives up."""
+    """No warnings, no log lines, nothing printed: compilers think aloud."""
     before = logging.root.manager.disable
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         logging.disable(logging.CRITICAL)
         try:

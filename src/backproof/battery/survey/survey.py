@@ -23,6 +23,7 @@ from backproof.battery.survey.context import (
 from backproof.battery.survey.control import control_of
 from backproof.battery.survey.known import Known, difference
 from backproof.battery.survey.manners import surroundings_kept
+from backproof.battery.survey.operations import num_operations
 from backproof.battery.survey.recording import recording_of
 from backproof.battery.survey.scene import NoAnswer, Scene
 from backproof.battery.survey.selection import select
@@ -33,6 +34,9 @@ from backproof.battery.trial import Trial
 from backproof.records import Number
 
 _PACKAGE = Path(__file__).resolve().parents[2]
+_OPERATIONS = {"compile": 800, "export": 8000}
+"""What a group takes a few seconds for; beyond, its time grows faster than the count."""
+
 _WRAPPED = "RuntimeError when making fake tensor call"
 _SLIPS = (LookupError, NameError, AttributeError, TypeError, AssertionError)
 _RUNS_SUBJECTS = ("call.py", "module_call.py", "loss.py")
@@ -99,24 +103,33 @@ def survey(
     try:
         with surroundings_kept():
             scene = Scene(trial)
-            style = style_of(scene)
+            style, operations = style_of(scene), num_operations(scene)
     except NoAnswer as reason:
         return [_cell(c, CellStatus.SKIPPED, str(reason)) for c in contexts]
     cells = []
     spent: dict[str, float] = defaultdict(float)
     for context in contexts:
-        if spent[context.group] > patience:
-            words = (
-                f"the {context.group} contexts before it took "
-                f"{spent[context.group]:.0f} s; ask for it by name"
-            )
-            cells.append(_cell(context, CellStatus.SKIPPED, words))
+        reason = _too_long(context, operations, spent[context.group], patience)
+        if reason:
+            cells.append(_cell(context, CellStatus.SKIPPED, reason))
             continue
         on_phase(f"context {context.name}")
         start = time.process_time()
         cells.append(_blamed(context, scene, style))
         spent[context.group] += time.process_time() - start
     return cells
+
+
+def _too_long(context: Context, operations: int, spent: float, patience: float) -> str:
+    """Why a context would take minutes, or nothing."""
+    if spent > patience:
+        return f"the {context.group} contexts before it took {spent:.0f} s; ask for it alone"
+    if operations > _OPERATIONS.get(context.group, operations):
+        return (
+            f"forward and backward run {operations} torch operations, which every "
+            "compiler unrolls anew; give a smaller input"
+        )
+    return ""
 
 
 def _blamed(context: Context, scene: Scene, style: Style) -> Cell:
