@@ -1,5 +1,6 @@
 """Ask one law about one call."""
 
+import pytest
 import torch
 
 import backproof
@@ -26,6 +27,21 @@ def function(forward, backward):
     """A Function of `forward(ctx, *inputs)` and `backward(ctx, *cotangents)`."""
     members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     return type("Made", (torch.autograd.Function,), members)
+
+
+def each(table):
+    """A test for every entry of a table, by its name."""
+    return pytest.mark.parametrize("made", table.values(), ids=table)
+
+
+def saving(value, backward):
+    """`value(*inputs)`, whose `backward(*cotangents, *inputs)` is handed what was saved."""
+
+    def forward(ctx, *inputs):
+        ctx.save_for_backward(*inputs)
+        return value(*inputs)
+
+    return function(forward, lambda ctx, *u: backward(*u, *ctx.saved_tensors))
 
 
 def doubled(backward):
