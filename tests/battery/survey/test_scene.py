@@ -8,6 +8,7 @@ from torch.autograd import Function
 from backproof.battery.survey.context import NotApplicable
 from backproof.battery.survey.known import difference
 from backproof.battery.survey.manners import surroundings_kept
+from backproof.battery.survey.other_calls import doubled
 from backproof.battery.survey.scene import NoAnswer, Scene
 from backproof.battery.trial import Trial
 from backproof.probe import Domain
@@ -166,8 +167,8 @@ def test_a_backward_that_is_not_linear_has_no_forward_mode():
 
 def test_dimensions_of_one_length_grow_together():
     scene = scene_of(lambda x, y, w: (x * y) @ w, normal(4, 3), normal(4, 3), normal(3))
-    assert [t.shape[0] for t in scene.doubled.plain()] == [8, 8, 3]
-    assert scene_of(torch.tanh, normal()).doubled is None
+    assert [t.shape[0] for t in doubled(scene).plain()] == [8, 8, 3]
+    assert doubled(scene_of(torch.tanh, normal())) is None
 
 
 def test_eager_mode_that_raises_leaves_nothing_to_compare_with():

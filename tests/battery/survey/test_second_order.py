@@ -4,8 +4,9 @@ import numpy as np
 import torch
 from torch.autograd import Function
 
+from backproof.battery.survey.contraction import contracted
 from backproof.battery.survey.manners import surroundings_kept
-from backproof.battery.survey.scene import Scene, contracted
+from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.second_order import SecondOrder
 from backproof.battery.trial import Trial
 from backproof.subject import Case, subject_of
