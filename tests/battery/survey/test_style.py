@@ -128,6 +128,7 @@ CONTROLS = [
     Style("ctx"),
     Style("ctx", opaque=True),
     Style("ctx", jvp=True),
+    Style("ctx", dirty=True),
     Style("ctx", once=True),
     Style("ctx", opaque=True, once=True),
     Style("setup"),

@@ -35,15 +35,14 @@ def captured_tensor(examination: Examination) -> Iterator[Evidence]:
         for name, tensor in captured(trial, graph)
         if tensor.requires_grad and id(tensor) not in known
     ]
-    inputs = {id(t): n for n, t in zip(trial.names, graph.handed, strict=True)}
-    inputs |= trial.parameters
+    handed = {id(t): n for n, t in zip(trial.names, graph.handed, strict=True)}
+    inputs = handed | trial.parameters
     told = False
     for name, tensor in outside[:_MOST]:
         argument = inputs.get(id(tensor))
-        if argument is None:
+        follows = argument is not None and _follows_input(examination, argument)
+        if not follows and id(tensor) not in handed:
             follows = _follows(examination, tensor)
-        else:
-            follows = _follows_input(examination, argument)
         if follows:
             told = True
             yield broken(

@@ -73,8 +73,9 @@ def _reach(
         found = tree.leaves(thing, label)
         yield from ((n, leaf) for n, leaf in found if isinstance(leaf, Tensor))
     elif isinstance(thing, functools.partial):
-        for part in (thing.func, *thing.args, *thing.keywords.values()):
-            yield from _reach(part, label, seen, deep)
+        bound = [(label or "a bound argument", part) for part in thing.args]
+        for name, part in (*bound, *thing.keywords.items(), (label, thing.func)):
+            yield from _reach(part, name, seen, deep)
     elif deep:
         for name, value in _looked_up(_plain_function(thing)):
             yield from _reach(value, name, seen, deep - 1)
