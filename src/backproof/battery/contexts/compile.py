@@ -13,6 +13,7 @@ from backproof.battery.survey.agreement import (
     outputs_agree,
 )
 from backproof.battery.survey.context import Compared, NotApplicable, compared, context
+from backproof.battery.survey.other_calls import doubled, interchangeable
 from backproof.battery.survey.scene import Scene
 
 
@@ -93,7 +94,7 @@ def aot_function(scene: Scene) -> Iterator[Compared]:
 @context("compile", code="BP401")
 def compile_dynamic_shapes(scene: Scene) -> Iterator[Compared]:
     """Compiled once for shapes that may change, and used with a second size."""
-    other = scene.doubled
+    other = doubled(scene)
     if other is None:
         raise NotApplicable("eager mode does not run with inputs of twice the size")
     compiled = torch.compile(
@@ -123,7 +124,7 @@ def compile_autograd_grad_inside(scene: Scene) -> Iterator[Compared]:
 @context("compile", code="BP401", inductor=True)
 def same_tensor_twice_compiled(scene: Scene) -> Iterator[Compared]:
     """One tensor for two inputs, compiled by Inductor: both halves of its gradient."""
-    pair = scene.alike()
+    pair = interchangeable(scene)
     if pair is None:
         raise NotApplicable("no one tensor fits two of the inputs")
     first, second = pair

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from backproof.battery.survey.context import Compared, compared, context
+from backproof.battery.survey.contraction import contracted, magnitude
 from backproof.battery.survey.known import MOVEMENTS, Known
-from backproof.battery.survey.scene import Scene, contracted, magnitude
+from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.second_order import (
     SecondOrder,
     pulled_back,

@@ -10,6 +10,7 @@ import torch
 from backproof.battery.survey.agreement import outputs_agree
 from backproof.battery.survey.call import Exported
 from backproof.battery.survey.context import Compared, context
+from backproof.battery.survey.other_calls import reseeded
 from backproof.battery.survey.scene import Scene
 
 _SEEDS = 6  # a coin that was tossed at export shows with one of them
@@ -29,7 +30,7 @@ def _run(scene: Scene, program: torch.export.ExportedProgram) -> Iterator[Compar
         outputs = program.module()(*scene.plain(sample), *scene.kept)
         yield from outputs_agree(scene, outputs, sample)
     for change in range(1, _SEEDS + 1) if scene.draws else ():
-        other = scene.reseeded(change)
+        other = reseeded(scene, change)
         kept = other.kept
         outputs = program.module()(*other.plain(), *kept)
         yield from outputs_agree(other, outputs)

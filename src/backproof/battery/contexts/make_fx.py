@@ -16,6 +16,7 @@ from backproof.battery.survey.agreement import (
 )
 from backproof.battery.survey.context import Compared, NotApplicable, compared, context
 from backproof.battery.survey.loss import mean_square
+from backproof.battery.survey.other_calls import doubled
 from backproof.battery.survey.scene import Scene
 
 _SIZE = 3
@@ -66,7 +67,7 @@ def make_fx_symbolic_fwd_bwd(scene: Scene) -> Iterator[Compared]:
         gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
         return (*outputs, *gradients)
 
-    other = scene.doubled
+    other = doubled(scene)
     graph = _make_fx()(step, tracing_mode="symbolic")(*scene.plain(), *scene.kept)
     if other is None:
         raise NotApplicable("eager mode does not run with inputs of twice the size")

@@ -41,7 +41,15 @@ def _function(style: Style) -> Callable[..., Any]:
         return composed
     if style.kind == "operator":
         return _operator()
-    return _definition(style).apply
+    made = _definition(style)
+    if not style.dirty:
+        return made.apply
+
+    def on_a_copy(x: Tensor, w: Tensor) -> Tensor:
+        result: Tensor = made.apply(x * 1.0, w)  # type: ignore[no-untyped-call]
+        return result
+
+    return on_a_copy
 
 
 def composed(x: Tensor, w: Tensor) -> Tensor:
@@ -120,7 +128,14 @@ def _definition(style: Style) -> type[Function]:
             save(ctx, (x, w), None)
             return forward(x, w)
 
-        members["forward"] = staticmethod(forward_and_save)
+        def forward_in_place(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
+            save(ctx, (x.clone(), w), None)
+            x.copy_(forward(x, w))
+            ctx.mark_dirty(x)
+            return x
+
+        chosen = forward_in_place if style.dirty else forward_and_save
+        members["forward"] = staticmethod(chosen)
     else:
         members["forward"] = staticmethod(forward)
         members["setup_context"] = staticmethod(save)

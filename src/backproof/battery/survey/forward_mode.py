@@ -8,7 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from backproof.battery.survey.context import Compared
-from backproof.battery.survey.scene import Scene, contracted
+from backproof.battery.survey.contraction import contracted
+from backproof.battery.survey.scene import Scene
 
 _COTANGENTS = 2
 

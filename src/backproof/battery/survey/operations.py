@@ -16,7 +16,8 @@ def num_operations(scene: Scene) -> int:
         leaves = scene.leaves()
         loss = scene.objective(*leaves)
         torch.autograd.grad(loss, leaves, allow_unused=True)
-    return counting.count
+    count: int = counting.count
+    return count
 
 
 class _Counting(TorchDispatchMode):

@@ -9,7 +9,6 @@ numbers anew, and so does whoever takes tensors from it.
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import math
 import random
@@ -21,7 +20,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backproof import tree
 from backproof.battery.survey.call import (
     Call,
     Held,
@@ -31,6 +29,7 @@ from backproof.battery.survey.call import (
     with_outputs,
 )
 from backproof.battery.survey.context import NotApplicable
+from backproof.battery.survey.contraction import contracted, magnitude
 from backproof.battery.survey.known import (
     Known,
     difference,
@@ -39,19 +38,15 @@ from backproof.battery.survey.known import (
     stacked,
 )
 from backproof.battery.survey.loss import Loss, loss_for
+from backproof.battery.survey.samples import Sample, Samples
 from backproof.battery.trial import Trial
 from backproof.battery.trial.random_state import restart
-from backproof.probe import PRECISIONS, direction, real_dtype, signs, spacing, stream
-
-Sample = int | tuple[int, ...]
-"""0 is the case itself, others lie a little beside it; a tuple has one for each input."""
+from backproof.probe import real_dtype
 
 Compute = Callable[[list[Tensor]], Sequence[Tensor | None]]
 """From leaves that need a gradient to what is to be known."""
 
-_SHARES = (0.2, 0.02)  # how far a sample lies from the case, relative to each element
 _CANCELLED = 1 / 8  # of the natural slope: terms that may cancel in a gradient
-_TANGENT = 0.3  # likewise for the length of a tangent
 
 
 class NoAnswer(Exception):
@@ -79,6 +74,7 @@ class Scene:
         self.names = [i.name for i in trial.inputs]
         self._paths: tuple[Path, ...] = ()
         self._clones = False
+        self._samples = Samples(trial, self._works)
         leaves = self.leaves()
         before = _random_state()
         try:
@@ -187,9 +183,9 @@ class Scene:
             sample: which values.
             nudge: not 0 to move each element by an ulp, in another way for each.
         """
-        values = self._values(sample, nudge)
+        tensors = self._samples.tensors(sample, nudge)
         restart(self.trial.seed)
-        return [i.at(v) for i, v in zip(self.trial.inputs, values, strict=True)]
+        return tensors
 
     def leaves(self, sample: Sample = 0, *, nudge: int = 0) -> list[Tensor]:
         """The same, as leaves that need a gradient."""
@@ -202,12 +198,7 @@ class Scene:
 
     def tangents(self, which: int = 0) -> list[Tensor]:
         """A direction of the inputs that keeps their domain; another one for each."""
-        return [
-            i.at(step)
-            for i, step in zip(
-                self.trial.inputs, self._steps(1000 + which, _TANGENT), strict=True
-            )
-        ]
+        return self._samples.tangents(which)
 
     def cotangents(self, which: int = 0) -> list[Tensor]:
         """Random cotangents of the outputs, other ones for each."""
@@ -319,71 +310,6 @@ class Scene:
     def _mixed(self, sample: int, batched: Collection[int]) -> Sample:
         return tuple(sample if k in batched else 0 for k in range(len(self.names)))
 
-    # ------------------------------------------------------------------ other calls
-
-    @functools.cached_property
-    def doubled(self) -> Scene | None:
-        """The same call of twice the size: None where eager mode does not run with it.
-
-        Every tensor whose first dimension is as long as the first input's gets twice as
-        many rows; where that does not run, the first input alone.
-        """
-        first = self.trial.inputs[0].original
-        if not first.dim():
-            return None
-        for all_of_them in (True, False):
-            try:
-                return self._with_rows(first.shape[0], all_of_them=all_of_them)
-            except Exception:  # this way of growing does not fit the subject
-                continue
-        return None
-
-    def _with_rows(self, rows: int, *, all_of_them: bool) -> Scene:
-        twice = iter(
-            torch.cat([x, y]) if x.dim() and x.shape[0] == rows else x
-            for x, y in zip(self.plain(0), self.plain(1), strict=True)
-        )
-        grown = 0
-
-        def longer(leaf: Any) -> Any:
-            nonlocal grown
-            if not isinstance(leaf, Tensor):
-                return leaf
-            fits = leaf.dim() and leaf.shape[0] == rows and (all_of_them or not grown)
-            doubled = next(twice) if leaf.requires_grad else torch.cat([leaf, leaf])
-            if not fits:
-                return leaf
-            grown += 1
-            return doubled.detach().requires_grad_(leaf.requires_grad)
-
-        case = self.trial.case
-        whole = (case.arguments, dict(case.keywords))
-        leaves = [longer(leaf) for _, leaf in tree.leaves(whole, "argument")]
-        arguments, keywords = tree.rebuild(whole, iter(leaves))
-        larger = replace(case, arguments=arguments, keywords=keywords)
-        scene = Scene(Trial(self.trial.subject, larger, seed=self.trial.seed))
-        if len(scene.shapes) != len(self.shapes):
-            raise NotApplicable("the larger call has other outputs")
-        return scene
-
-    def reseeded(self, change: int) -> Scene:
-        """The same call with other random numbers."""
-        trial = copy.copy(self.trial)
-        trial.seed += change
-        return Scene(trial)
-
-    def alike(self) -> tuple[int, int] | None:
-        """Two inputs (i, j) such that input i can be given for input j as well."""
-        for i, j in ((0, 1), (1, 0)):
-            tensors = self.plain()
-            if len(tensors) < 2 or tensors[0].dtype != tensors[1].dtype:
-                return None
-            tensors[j] = tensors[i]
-            with contextlib.suppress(Exception), torch.no_grad():
-                if [y.shape for y in self.function(*tensors)] == self.shapes:
-                    return i, j
-        return None
-
     def stacked(
         self, answers: Callable[[int], list[Known]], samples: int
     ) -> list[Known]:
@@ -407,6 +333,17 @@ class Scene:
         self._paths = call.paths
         self.output_names = [f"output{Call.words(path)}" for path in call.paths]
         return call.picked(returned)
+
+    def _works(self, tensors: list[Tensor]) -> bool:
+        """Whether eager mode gives finite outputs of the usual shapes."""
+        restart(self.trial.seed)
+        try:
+            with torch.no_grad():
+                outputs = self.function(*tensors)
+        except Exception:
+            return False
+        alike = [y.shape for y in outputs] == self.shapes
+        return alike and all(bool(y.isfinite().all()) for y in outputs)
 
     def _natural(self, sample: Sample) -> list[float]:
         """A slope of each input beside which its gradient may be nothing but rounding.
@@ -450,101 +387,13 @@ class Scene:
                 return False
         return True
 
-    def _values(self, sample: Sample, nudge: int) -> list[Tensor]:
-        points = self.trial.points
-        which = (sample,) * len(points) if isinstance(sample, int) else sample
-        sampled = {k: self._sampled(k, self._share) for k in set(which) if k}
-        values = [
-            sampled[s][k] if s else point.values
-            for k, (s, point) in enumerate(zip(which, points, strict=True))
-        ]
-        if not nudge:
-            return values
-        chance = stream(self.trial.seed, 72, nudge)
-        return [
-            v + signs(chance, v.numel()) * spacing(_finite(v).abs(), i.point.dtype)
-            for v, i in zip(values, self.trial.inputs, strict=True)
-        ]
-
-    def _sampled(self, sample: int, share: float) -> list[Tensor]:
-        steps = self._steps(sample, share)
-        return [p.values + s for p, s in zip(self.trial.points, steps, strict=True)]
-
-    @functools.cached_property
-    def _share(self) -> float:
-        """How far samples may lie from the case: as far as eager mode works there."""
-        return next((share for share in _SHARES if self._works_at(share)), 0.0)
-
-    def _works_at(self, share: float) -> bool:
-        for sample in (1, 2):
-            values = self._sampled(sample, share)
-            restart(self.trial.seed)
-            try:
-                with torch.no_grad():
-                    outputs = self.function(
-                        *(
-                            i.at(v)
-                            for i, v in zip(self.trial.inputs, values, strict=True)
-                        )
-                    )
-            except Exception:
-                return False
-            alike = [y.shape for y in outputs] == self.shapes
-            if not alike or not all(bool(y.isfinite().all()) for y in outputs):
-                return False
-        return True
-
-    def _steps(self, which: int, share: float) -> list[Tensor]:
-        steps = []
-        for k, point in enumerate(self.trial.points):
-            precision = PRECISIONS[point.dtype]
-            factor = share / (precision.step * precision.top)
-            chance = stream(self.trial.seed, 73, which, k)
-            one = direction(point, precision, chance, factor=factor)
-            steps.append(one * precision.top if share else torch.zeros_like(one))
-        return steps
-
-
-def contracted(
-    first: Sequence[Tensor | None], second: Sequence[Tensor | None]
-) -> Tensor:
-    """sum Re<a, b> in float64, over the pairs of which both are there."""
-    total = torch.zeros((), dtype=torch.float64)
-    for a, b in zip(first, second, strict=True):
-        if a is not None and b is not None:
-            total = total.to(a.device) + _real_product(a, b).sum()
-    return total
-
-
-def magnitude(first: Sequence[Tensor | None], second: Sequence[Tensor | None]) -> float:
-    """sum |a| |b|, beside which the rounding of a contraction is small."""
-    total = 0.0
-    for a, b in zip(first, second, strict=True):
-        if a is not None and b is not None:
-            total += float((_wide(a.detach()).abs() * _wide(b.detach()).abs()).sum())
-    return total
-
-
-def _real_product(a: Tensor, b: Tensor) -> Tensor:
-    if a.is_complex() and b.is_complex():
-        return (_wide(a).conj() * _wide(b)).real
-    return (_wide(a).real if a.is_complex() else _wide(a)) * (
-        _wide(b).real if b.is_complex() else _wide(b)
-    )
-
-
-def _wide(tensor: Tensor) -> Tensor:
-    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
-
 
 def _top(tensor: Tensor) -> float:
     return (
-        float(_finite(tensor.detach().abs().double()).max()) if tensor.numel() else 0.0
+        float(tensor.detach().abs().double().nan_to_num(0.0, 0.0, 0.0).max())
+        if tensor.numel()
+        else 0.0
     )
-
-
-def _finite(values: Tensor) -> Tensor:
-    return values.nan_to_num(0.0, 0.0, 0.0)
 
 
 def _detached(values: Sequence[Tensor | None]) -> list[Tensor | None]:

@@ -23,9 +23,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from backproof.battery.survey.contraction import contracted, magnitude
 from backproof.battery.survey.known import Known, rounding
 from backproof.battery.survey.loss import Loss
-from backproof.battery.survey.scene import Sample, Scene, contracted, magnitude
+from backproof.battery.survey.samples import Sample
+from backproof.battery.survey.scene import Scene
 from backproof.probe import PRECISIONS, real_dtype
 
 _STEPS = {  # of tangents that are themselves a part of x: eps and truncation balance

@@ -6,6 +6,7 @@ style tells whether a wrong number is torch's fault.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -33,6 +34,7 @@ class Style:
         vmap: `generated`, `written`, or empty.
         jvp: whether it has a forward-mode rule.
         once: whether backward is marked once differentiable.
+        dirty: whether forward works in place, and says so.
     """
 
     kind: Kind
@@ -40,6 +42,7 @@ class Style:
     vmap: Literal["", "generated", "written"] = ""
     jvp: bool = False
     once: bool = False
+    dirty: bool = False
 
     def __str__(self) -> str:
         words = {
@@ -53,6 +56,7 @@ class Style:
             *([f"{self.vmap} vmap rule"] if self.vmap else []),
             *(["a jvp"] if self.jvp else []),
             *(["once_differentiable"] if self.once else []),
+            *(["in place"] if self.dirty else []),
         ]
         return f"{words} ({', '.join(extras)})" if extras else words
 
@@ -79,6 +83,7 @@ def style_of(scene: Scene) -> Style:
         vmap=_vmap_of(own),
         jvp=any(_overrides(f, "jvp") for f in own),
         once=any(_is_once(f) for f in own),
+        dirty=any(_marks_dirty(f) for f in own),
     )
 
 
@@ -150,6 +155,11 @@ def _vmap_of(functions: list[Any]) -> Literal["", "generated", "written"]:
     if any(_overrides(f, "vmap") for f in functions):
         return "written"
     return "generated" if all(f.generate_vmap_rule for f in functions) else ""
+
+
+def _marks_dirty(function: Any) -> bool:
+    methods = (inspect.unwrap(function.forward), function.setup_context)
+    return any("mark_dirty" in m.__code__.co_names for m in methods)
 
 
 def _is_once(function: Any) -> bool:

@@ -109,9 +109,9 @@ def survey(
     cells = []
     spent: dict[str, float] = defaultdict(float)
     for context in contexts:
-        reason = _too_long(context, operations, spent[context.group], patience)
-        if reason:
-            cells.append(_cell(context, CellStatus.SKIPPED, reason))
+        too_long = _too_long(context, operations, spent[context.group], patience)
+        if too_long:
+            cells.append(_cell(context, CellStatus.SKIPPED, too_long))
             continue
         on_phase(f"context {context.name}")
         start = time.process_time()
@@ -123,7 +123,8 @@ def survey(
 def _too_long(context: Context, operations: int, spent: float, patience: float) -> str:
     """Why a context would take minutes, or nothing."""
     if spent > patience:
-        return f"the {context.group} contexts before it took {spent:.0f} s; ask for it alone"
+        group = context.group
+        return f"the {group} contexts before it took {spent:.0f} s; ask for it alone"
     if operations > _OPERATIONS.get(context.group, operations):
         return (
             f"forward and backward run {operations} torch operations, which every "
