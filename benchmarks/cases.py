@@ -63,10 +63,11 @@ KINDS: dict[str, tuple[str, ...]] = {
     # Whatever adds a batch dimension: jacrev and is_grads_batched are vmap over rows.
     "vmap": ("BP301", "BP304", "BP308", "BP309"),
     # Compilers, and what they trust: traces, fake kernels, that writes are declared
-    # (BP201), that outputs share no memory but what the schema says (BP204).
+    # (BP201), that outputs share no memory but what the schema says (BP204), and that
+    # what Python holds beside the call stays as it was when they traced (BP205).
     "compile": (
         *("BP401", "BP402", "BP406", "BP407", "BP408", "BP409"),
-        *("BP201", "BP204"),
+        *("BP201", "BP204", "BP205"),
     ),
     # Export, and the traces and fake kernels that it is made of.
     "export": ("BP403", "BP404", "BP405", "BP406", "BP407"),
@@ -97,8 +98,10 @@ KINDS: dict[str, tuple[str, ...]] = {
     ),
     # Digits and range: a gradient off by little (BP101), out of range, or not finite.
     "numerics": ("BP101", "BP109", "BP110", "BP111", "BP508"),
-    # The same twice: by itself, when forward is run again, and for the generators.
-    "determinism": ("BP207", "BP601", "BP602"),
+    # The same twice: by itself, when forward is run again, and for the generators. An
+    # op that seeds a generator of its own repeats exactly, and one that then draws
+    # something else in backward has the gradient of another function (BP101).
+    "determinism": ("BP101", "BP207", "BP601", "BP602"),
     # Settings of the region in which forward ran.
     "autocast": ("BP207", "BP507"),
     # The form of the class, which is read; run, a form that autograd passes by shows
@@ -212,14 +215,15 @@ def _ask_torch(referee: str, op: Any, arguments: tuple[Any, ...]) -> Answer:
 
 
 def _sizes(judgement: Judgement | None) -> Row:
-    """What became of BP505: at how many sizes, and if at none, why."""
+    """What became of BP505: whether it looked at other sizes, and if not, why."""
     outcome = judgement.outcome("BP505") if judgement else None
     if outcome is None:
-        return {"sizes": 0, "sizes_words": "not asked: the check ended before"}
-    tried = sum(int(e.numbers.get("sizes", 0)) for e in outcome.evidence)
-    if outcome.status == "broken":
-        tried += 1
-    return {"sizes": tried, "sizes_words": outcome.words}
+        return {"sizes": "not asked", "sizes_words": "the check ended before"}
+    if outcome.status in ("held", "broken"):
+        return {"sizes": "re-shaped", "sizes_words": outcome.words}
+    refused = outcome.words.startswith("no other size")
+    status = "could not be" if refused else "not asked"
+    return {"sizes": status, "sizes_words": outcome.words}
 
 
 def _lost(task: Task, why: str) -> Row:
@@ -356,12 +360,20 @@ def _seeds(row: Row) -> str:
 
 
 def _print_sizes(rows: list[Row]) -> None:
-    """The cases that BP505 could not re-shape, and why."""
+    """What BP505 could re-shape, and what not."""
     print_table(
-        f"BP505 re-shaped {share(sum(r['sizes'] > 0 for r in rows), len(rows))} of the "
-        "cases; not these",
-        ("case", "why"),
-        [[row["case"], row["sizes_words"]] for row in rows if not row["sizes"]],
+        "Cases re-shaped by BP505",
+        ("", "cases", "why, or what was tried, with the number of cases"),
+        [
+            [
+                status,
+                len(mine),
+                "; ".join(f"{words} {count}" for words, count in why.most_common(3)),
+            ]
+            for status in ("re-shaped", "could not be", "not asked")
+            for mine in [[row for row in rows if row["sizes"] == status]]
+            for why in [Counter(row["sizes_words"][:100] for row in mine)]
+        ],
     )
 
 

@@ -1,26 +1,34 @@
 """What a check costs: calls, CPU time and peak memory against the number of elements.
 
-Four hand-written Functions that count and time their own forward and backward, from 10
-to 10^6 elements, through backproof.check (all laws, and BP101 alone) and both modes of
-gradcheck; slow gradcheck where it is feasible. Each cell runs in a fresh process of one
-thread, after a warm-up on ten elements: time is the best of a few runs, memory the
-growth of the process's peak over the first of them. Overhead is the time outside the
-calls as a share of the time inside.
+Hand-written Functions that count and time their own forward and backward, from 10 to
+10^6 elements, through backproof.check and both modes of gradcheck; slow gradcheck where
+it is feasible. `gradient laws` are those of the gradient at the given inputs, which
+gradcheck judges too. Each cell runs in a fresh process of one thread, after a warm-up
+on ten elements: time is the best of a few runs, memory the growth of the process's peak
+over the first of them. Overhead is the time outside the calls as a share of the time
+inside. At last what a user meets: the linear layer of the examples, all that is asked
+by default and all contexts but Inductor's, in CPU seconds after the imports, without
+any warm-up.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import importlib.util
 import math
 import multiprocessing
+import os
 import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import torch
-from referees import Answer, gradcheck, ours
+from referees import GRADIENT_LAWS, Answer, gradcheck, ours
 from running import (
     DTYPES,
     Row,
@@ -40,12 +48,21 @@ _SLOW_MOST = 4_096  # elements that slow gradcheck is asked for
 _COMPARED = 4_096  # elements at which ours and slow gradcheck are set side by side
 _LARGE = 100_000  # elements from which our overhead must be below the calls' time
 _BYTES = 1 if sys.platform == "darwin" else 1024  # the unit of ru_maxrss
-_REFEREES = {
-    "all laws": ("float64", "float32", "bfloat16"),
-    "BP101": ("float64", "float32"),
-    "fast": ("float64",),
-    "slow": ("float64",),
+_FOUR = ("gelu", "layer_norm", "softmax", "matmul")
+_REFEREES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "all laws": (("gelu", "linear"), ("float64", "float32")),
+    "gradient laws": (_FOUR, ("float64", "float32", "bfloat16")),
+    "BP101": (_FOUR, ("float64", "float32")),
+    "fast": (_FOUR, ("float64",)),
+    "slow": (_FOUR, ("float64",)),
 }
+"""Who is asked -> about which Functions, in which types."""
+
+_LAWS = {"all laws": None, "gradient laws": GRADIENT_LAWS, "BP101": ("BP101",)}
+_EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "linear.py"
+_SHAPES = ((64, 512), (512, 512), (512,))  # of x, weight and bias there
+_SECONDS = {"none": 2.0, "all,-inductor": 60.0}
+"""Contexts -> the CPU seconds within which the example's layer must be checked."""
 
 
 @dataclass
@@ -68,23 +85,23 @@ class Metered(torch.autograd.Function):
     """A Function whose `value` and `pull` are counted and timed."""
 
     @classmethod
-    def value(cls, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def value(cls, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The output, and what backward needs."""
         raise NotImplementedError
 
     @classmethod
-    def pull(cls, g: Tensor, *saved: Tensor) -> Tensor:
-        """The gradient."""
+    def pull(cls, g: Tensor, *saved: Tensor) -> Any:
+        """The gradient of each input."""
         raise NotImplementedError
 
     @classmethod
-    def forward(cls, ctx, x):
+    def forward(cls, ctx, *inputs):
         start = time.process_time()
-        y, saved = cls.value(x)
+        y, saved = cls.value(*inputs)
         ctx.save_for_backward(*saved)
         METER.seconds += time.process_time() - start
         METER.forwards += 1
-        name = str(x.dtype).removeprefix("torch.")
+        name = str(y.dtype).removeprefix("torch.")
         METER.dtypes[name] = METER.dtypes.get(name, 0) + 1
         return y
 
@@ -152,7 +169,25 @@ class MatMul(Metered):
         return g @ _weight(g).T
 
 
-SUBJECTS = {"gelu": Gelu, "layer_norm": LayerNorm, "softmax": Softmax, "matmul": MatMul}
+class Linear(Metered):
+    """Rows times a square matrix, and a bias: three inputs."""
+
+    @classmethod
+    def value(cls, x, weight, bias):
+        return x @ weight.T + bias, (x, weight)
+
+    @classmethod
+    def pull(cls, g, x, weight):
+        return g @ weight, g.T @ x, g.sum(0)
+
+
+SUBJECTS = {
+    "gelu": Gelu,
+    "layer_norm": LayerNorm,
+    "softmax": Softmax,
+    "matmul": MatMul,
+    "linear": Linear,
+}
 
 
 @dataclass(frozen=True)
@@ -170,11 +205,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print, and end 1 where a target is missed."""
     given = parser(__doc__, jobs=False).parse_args(arguments)
     sizes = _QUICK_SIZES if given.quick else _SIZES
-    subjects = ("gelu", "layer_norm") if given.quick else tuple(SUBJECTS)
     cells = [
         Cell(subject, n, dtype, referee, given.seed)
+        for referee, (subjects, dtypes) in _REFEREES.items()
         for subject in subjects
-        for referee, dtypes in _REFEREES.items()
+        if not given.quick or subject in ("gelu", "layer_norm")
         for dtype in dtypes
         for n in sizes
         if referee != "slow" or n <= _SLOW_MOST
@@ -185,26 +220,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for cell in cells:
         if sys.stderr.isatty():
             print(f"\r\033[K{cell}", end="", file=sys.stderr, flush=True)
-        rows.append(_in_fresh_process(cell))
+        rows.append(_in_fresh_process(measure, cell))
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
+    layer = [
+        _in_fresh_process(measure_example, contexts)
+        for contexts in (["none"] if given.quick else _SECONDS)
+    ]
     _print_rows(rows)
     compared = _print_comparison(rows)
-    write_rows(given.out, rows)
-    return judge_targets(_targets(rows, compared), quick=given.quick)
+    _print_example(layer)
+    write_rows(given.out, rows + layer)
+    targets = _targets(rows, compared) + _example_targets(layer)
+    return judge_targets(targets, quick=given.quick)
 
 
 def measure(cell: Cell) -> Row:
     """One cell, in the process that it has for itself."""
     prepare()
     function = SUBJECTS[cell.subject].apply
-    _ask(cell, function, _input(10, DTYPES[cell.dtype]))
-    x = _input(cell.elements, DTYPES[cell.dtype])
+    _ask(cell, function, _inputs(cell.subject, 10, DTYPES[cell.dtype]))
+    inputs = _inputs(cell.subject, cell.elements, DTYPES[cell.dtype])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     grown, best, inside = 0, math.inf, 0.0
     for run in range(_repeats(cell)):
         vars(METER).update(vars(Meter()))
-        answer = _ask(cell, function, x)
+        answer = _ask(cell, function, inputs)
         if run == 0:
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         if answer.seconds < best:
@@ -223,24 +264,30 @@ def measure(cell: Cell) -> Row:
     }
 
 
-def _ask(cell: Cell, function: Callable[..., Tensor], x: Tensor) -> Answer:
+def _ask(
+    cell: Cell, function: Callable[..., Tensor], inputs: Sequence[Tensor]
+) -> Answer:
     if cell.referee in ("fast", "slow"):
-        return gradcheck(function, [x], fast=cell.referee == "fast", limit=300)
-    options = {} if cell.referee == "all laws" else {"laws": [cell.referee]}
-    return ours(function, [x], seed=cell.seed, limit=300, **options)
+        return gradcheck(function, inputs, fast=cell.referee == "fast", limit=300)
+    laws = _LAWS[cell.referee]
+    return ours(function, inputs, seed=cell.seed, limit=300, laws=laws)
 
 
 def _repeats(cell: Cell) -> int:
-    if cell.referee == "slow":
+    if cell.referee in ("slow", "all laws"):
         return 1
     return 5 if cell.elements <= 10_000 else 2
 
 
-def _input(n: int, dtype: torch.dtype) -> Tensor:
+def _inputs(subject: str, n: int, dtype: torch.dtype) -> list[Tensor]:
+    """Rows of n elements in all, and the weight and bias of a layer."""
     width = 64 if n % 64 == 0 and n % 10 else 10
+    shapes = [(n // width, width)]
+    if subject == "linear":
+        shapes += [(width, width), (width,)]
     random = torch.Generator().manual_seed(n)
-    x = torch.randn(n // width, width, generator=random, dtype=torch.float64)
-    return x.to(dtype).requires_grad_()
+    drawn = [torch.randn(s, generator=random, dtype=torch.float64) for s in shapes]
+    return [x.to(dtype).requires_grad_() for x in drawn]
 
 
 def _weight(like: Tensor) -> Tensor:
@@ -250,11 +297,69 @@ def _weight(like: Tensor) -> Tensor:
     return weight.to(like.dtype) / math.sqrt(width)
 
 
-def _in_fresh_process(cell: Cell) -> Row:
+def measure_example(contexts: str) -> Row:
+    """The linear layer of the examples: no warm-up, and what it has started counted."""
+    prepare()
+    specification = importlib.util.spec_from_file_location("example", _EXAMPLE)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["example"] = module
+    specification.loader.exec_module(module)
+    random = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(s, generator=random, requires_grad=True) for s in _SHAPES]
+    _load_what_torch_loads_late()
+    start, wall = os.times(), time.perf_counter()
+    answer = ours(module.op, inputs, limit=600, contexts=contexts)
+    spent = [b - a for a, b in zip(start[:4], os.times()[:4], strict=True)]
+    return {
+        "contexts": contexts,
+        "cpu_seconds": sum(spent),
+        "wall_seconds": time.perf_counter() - wall,
+        **answer.row("ours"),
+    }
+
+
+def _load_what_torch_loads_late() -> None:
+    """Imports of the first backward, the first dual tensor and the first check."""
+    importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    importlib.import_module("torch._decomp.decompositions_for_jvp")
+    importlib.import_module("backproof.battery.check")
+
+
+def _print_example(layer: list[Row]) -> None:
+    print_table(
+        "The examples' linear layer, (64, 512) -> 512 in float32, all laws",
+        ("contexts", "CPU s", "wall s", "forwards", "backwards", "verdict"),
+        [
+            [
+                row["contexts"],
+                f"{row['cpu_seconds']:.2f}",
+                f"{row['wall_seconds']:.2f}",
+                row["ours_forwards"],
+                row["ours_backwards"],
+                row["ours_verdict"],
+            ]
+            for row in layer
+        ],
+    )
+
+
+def _example_targets(layer: list[Row]) -> list[Target]:
+    targets = []
+    for row in layer:
+        most, spent = _SECONDS[row["contexts"]], row["cpu_seconds"]
+        words = f"the examples' layer with contexts {row['contexts']} in {spent:.1f} s"
+        met = spent < most and row["ours_verdict"] == "pass"
+        targets.append(Target(f"{words} (below {most:.0f})", met, always=False))
+    return targets
+
+
+def _in_fresh_process(work: Callable[[Any], Row], task: Any) -> Row:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch", "backproof"])  # imported once, for all
     with context.Pool(1) as pool:
-        return pool.apply(measure, (cell,))
+        return pool.apply(work, (task,))
 
 
 def _print_rows(rows: list[Row]) -> None:
@@ -307,8 +412,9 @@ def _print_comparison(rows: list[Row]) -> list[tuple[str, float, float]]:
     }
     compared, lines = [], []
     for subject in dict.fromkeys(row["subject"] for row in rows):
-        mine, slow = at_size[subject, "all laws"], at_size.get((subject, "slow"))
-        if slow is None:
+        mine = at_size.get((subject, "gradient laws"))
+        slow = at_size.get((subject, "slow"))
+        if mine is None or slow is None:
             continue
         faster = slow["seconds"] / mine["seconds"]
         memory = mine["peak_bytes"] / max(slow["peak_bytes"], 1)
@@ -325,7 +431,8 @@ def _print_comparison(rows: list[Row]) -> list[tuple[str, float, float]]:
             ]
         )
     print_table(
-        f"All laws against slow gradcheck, {_COMPARED:,} inputs and outputs, float64",
+        f"The gradient laws against slow gradcheck, {_COMPARED:,} inputs and outputs, "
+        "float64",
         (
             "Function",
             "ours ms",
@@ -341,8 +448,12 @@ def _print_comparison(rows: list[Row]) -> list[tuple[str, float, float]]:
 
 
 def _targets(rows: list[Row], compared: list[tuple[str, float, float]]) -> list[Target]:
-    mine = [r for r in rows if r["referee"] in ("all laws", "BP101")]
-    fine = [row for row in mine if row["dtype"] != "bfloat16"]
+    mine = [r for r in rows if r["referee"] in _LAWS]
+    fine = [
+        row
+        for row in mine
+        if row["dtype"] != "bfloat16" and row["referee"] != "all laws"
+    ]
     changing = []
     for key in dict.fromkeys((r["subject"], r["referee"], r["dtype"]) for r in fine):
         calls = {
@@ -355,7 +466,7 @@ def _targets(rows: list[Row], compared: list[tuple[str, float, float]]) -> list[
     targets = [
         Target(f"calls change with the size in: {listed(changing)}", not changing)
     ]
-    for referee, forwards, backwards in (("BP101", 15, 4), ("all laws", 25, 10)):
+    for referee, forwards, backwards in (("BP101", 15, 4), ("gradient laws", 25, 10)):
         over = [
             f"{row['subject']} {row['dtype']} {row['elements']:,}: "
             f"{row['forwards_by_dtype'].get(row['dtype'], 0)}/{row['backwards']}"
@@ -372,7 +483,7 @@ def _targets(rows: list[Row], compared: list[tuple[str, float, float]]) -> list[
         f"{row['subject']} {row['dtype']} {row['elements']:,}: {row['overhead']:.1f}"
         for row in mine
         if row["elements"] >= _LARGE
-        and row["referee"] == "all laws"
+        and row["referee"] == "gradient laws"
         and row["overhead"] is not None
         and row["overhead"] >= 1
     ]
