@@ -2,6 +2,7 @@
 
 import logging
 import random
+import sys
 import threading
 import warnings
 
@@ -229,6 +230,7 @@ def leaves_a_mess(scene):
     torch.set_grad_enabled(False)
     warnings.warn("a mess", stacklevel=1)
     print("a mess")  # noqa: T201
+    print("a mess", file=sys.stderr)  # noqa: T201
     logging.getLogger("torch._dynamo").warning("a mess")
     yield Compared("fact", "a mess", 1, 1)
     raise RuntimeError("in the middle")
