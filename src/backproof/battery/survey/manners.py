@@ -31,7 +31,12 @@ def surroundings_kept() -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     """No warnings, no log lines, nothing printed: compilers think aloud."""
     before = logging.root.manager.disable
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+    unread = io.StringIO()
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(unread),
+        contextlib.redirect_stderr(unread),
+    ):
         warnings.simplefilter("ignore")
         logging.disable(logging.CRITICAL)
         try:
