@@ -37,6 +37,8 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 _OPERATIONS = {"compile": 800, "export": 8000}
 """What a group takes a few seconds for; beyond, its time grows faster than the count."""
 
+_MOST_LINES = 6  # of a wrong cell
+
 _WRAPPED = "RuntimeError when making fake tensor call"
 _SLIPS = (LookupError, NameError, AttributeError, TypeError, AssertionError)
 _RUNS_SUBJECTS = ("call.py", "module_call.py", "loss.py")
@@ -64,7 +66,8 @@ class Cell:
         status: what came out.
         words: for a wrong cell what is off and by how much; for a refusal its first
             line and how to get support; else a reason.
-        numbers: behind the words: `error`, `bar` and `scale` of the worst tensor.
+        numbers: behind the words: `error`, `bar` and `scale` of the first tensor that is
+            off.
     """
 
     name: str
@@ -218,7 +221,10 @@ def _folded(compared: Sequence[Compared]) -> _Seen:
     if not compared:
         return _Seen(CellStatus.NOT_APPLICABLE, "nothing came out that can be compared")
     if wrong:
-        return _Seen(CellStatus.WRONG, "\n".join(wrong), numbers, frozenset(kinds))
+        words = wrong[:_MOST_LINES]
+        if len(wrong) > _MOST_LINES:
+            words.append(f"and {len(wrong) - _MOST_LINES} more")
+        return _Seen(CellStatus.WRONG, "\n".join(words), numbers, frozenset(kinds))
     return _Seen(CellStatus.RIGHT, "")
 
 
