@@ -70,11 +70,9 @@ def _count(examination: Examination) -> Iterator[Evidence]:
 def _by_argument(
     examination: Examination, values: tuple[object, ...]
 ) -> Iterator[tuple[str, object, object]]:
-    names = examination.trial.subject.parameter_names()
-    for k, (argument, value) in enumerate(
-        zip(examination.trial.case.arguments, values, strict=False)
-    ):
-        yield names[k] if k < len(names) else f"argument {k}", argument, value
+    given = examination.trial.named_arguments
+    for (name, argument), value in zip(given, values, strict=False):
+        yield name, argument, value
 
 
 def _missing(examination: Examination, name: str) -> Evidence:

@@ -35,11 +35,8 @@ def gradient_form(examination: Examination) -> Iterator[Evidence]:
     raw = examination.raw
     if raw is None:
         raise NotApplicable("only what the engine has already adapted can be seen")
-    names = examination.trial.subject.parameter_names()
-    for k, (argument, value) in enumerate(
-        zip(examination.trial.case.arguments, raw.values, strict=False)
-    ):
-        name = names[k] if k < len(names) else f"argument {k}"
+    given = examination.trial.named_arguments
+    for (name, argument), value in zip(given, raw.values, strict=False):
         pairs = zip(tree.leaves(argument, name), tree.leaves(value, name), strict=False)
         for (label, leaf), (_, gradient) in pairs:
             if isinstance(leaf, Tensor) and isinstance(gradient, Tensor):

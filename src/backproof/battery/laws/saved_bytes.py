@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -110,11 +109,8 @@ def _computed(trial: Trial) -> list[str]:
     if raw is None:
         return []
     needed = {i.name for i in trial.inputs}
-    names = trial.subject.parameter_names()
     found: list[str] = []
-    arguments: list[Any] = list(trial.case.arguments)
-    for k, (argument, value) in enumerate(zip(arguments, raw.values, strict=False)):
-        name = names[k] if k < len(names) else f"argument {k}"
+    for (name, argument), value in zip(trial.named_arguments, raw.values, strict=False):
         tensors = isinstance(argument, Tensor) and isinstance(value, Tensor)
         if tensors and name not in needed and value.nbytes >= _LARGE:
             found.append(name)

@@ -125,6 +125,11 @@ class Trial:
         return self._names
 
     @property
+    def named_arguments(self) -> list[tuple[str, Any]]:
+        """(name, argument) of the call as the user wrote it, keywords last."""
+        return list(_named_arguments(self.subject, self.case))
+
+    @property
     def leaves(self) -> list[Any]:
         """The leaves of the arguments as they were given, parameters last."""
         return self._leaves
