@@ -76,6 +76,26 @@ def test_another_fault_where_torch_fails_too_is_the_subjects():
     )
 
 
+def test_a_generator_that_export_freezes_is_not_the_subjects_fault():
+    class Seeded(Function):
+        @staticmethod
+        def mask(x):
+            generator = torch.Generator().manual_seed(3)
+            return (torch.rand(x.shape, generator=generator) < 0.5).to(x.dtype)
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * Seeded.mask(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * Seeded.mask(g)
+
+    names = "eager,export_nonstrict_fwd,make_fx_fwd_bwd,aot_function,compile_aot_eager"
+    cells = cells_of(Seeded.apply, names, normal(30))
+    assert [(c.name, c.words) for c in cells if c.status is CellStatus.WRONG] == []
+
+
 def test_a_refusal_says_why_and_how_to_get_support():
     cell = cell_of(Round.apply, "func_vmap")
     assert cell.status is CellStatus.REFUSES

@@ -38,7 +38,7 @@ def control_of(style: Style) -> Scene:
 
 def _function(style: Style) -> Callable[..., Any]:
     if style.kind == "composed":
-        return composed
+        return seeded if style.seeded else composed
     if style.kind == "operator":
         return _operator()
     made = _definition(style)
@@ -58,7 +58,18 @@ def composed(x: Tensor, w: Tensor) -> Tensor:
     return soft + (torch.round(soft * _STAIRS) / _STAIRS - soft).detach()
 
 
+def seeded(x: Tensor, w: Tensor) -> Tensor:
+    """The same times random factors from a generator of its own."""
+    return composed(x, w) * _factors(x)
+
+
 # ------------------------------------------------------------------- the mathematics
+
+
+def _factors(x: Tensor) -> Tensor:
+    """Random, and the same at each call: in [0.5, 1.5), so that others would show."""
+    generator = torch.Generator(x.device).manual_seed(11)
+    return 0.5 + torch.rand(x.shape, generator=generator, dtype=x.dtype)
 
 
 def _forward(x: Tensor, w: Tensor) -> Tensor:
@@ -119,7 +130,7 @@ class _NumpyGradient(Function):
 
 def _definition(style: Style) -> type[Function]:
     """A Function of this style: its methods are chosen, none of them is new."""
-    forward = _numpy_forward if style.opaque else _forward
+    forward = _forward_for(style)
     members: dict[str, Any] = {"backward": staticmethod(_backward_for(style))}
     save = _save_for_both if style.jvp else _save
     if style.kind == "ctx":
@@ -140,7 +151,7 @@ def _definition(style: Style) -> type[Function]:
         members["forward"] = staticmethod(forward)
         members["setup_context"] = staticmethod(save)
     if style.jvp:
-        members["jvp"] = staticmethod(_jvp_from_ctx)
+        members["jvp"] = staticmethod(_jvp_for(style))
     if style.vmap == "generated":
         members["generate_vmap_rule"] = True
     made: type[Function] = type(f"Control{abs(hash(style))}", (Function,), members)
@@ -158,27 +169,43 @@ def _save_for_both(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_forward(*inputs)
 
 
-def _jvp_from_ctx(ctx: Any, x_tangent: Any, w_tangent: Any) -> Tensor:
-    return _jvp(x_tangent, w_tangent, *ctx.saved_tensors)
+def _forward_for(style: Style) -> Callable[..., Tensor]:
+    plain = _numpy_forward if style.opaque else _forward
+    if not style.seeded:
+        return plain
+
+    def forward(x: Tensor, w: Tensor) -> Tensor:
+        return plain(x, w) * _factors(x)
+
+    return forward
+
+
+def _jvp_for(style: Style) -> Callable[..., Tensor]:
+    def jvp(ctx: Any, x_tangent: Any, w_tangent: Any) -> Tensor:
+        x, w = ctx.saved_tensors
+        tangent = _jvp(x_tangent, w_tangent, x, w)
+        return tangent * _factors(x) if style.seeded else tangent
+
+    return jvp
 
 
 def _backward_for(style: Style) -> Callable[..., Any]:
     if not style.opaque:
-
-        def backward(ctx: Any, g: Tensor) -> Any:
-            return _backward(g, *ctx.saved_tensors)
-
+        gradient: Callable[..., Any] = _backward
     elif style.once:
-
-        def backward(ctx: Any, g: Tensor) -> Any:
-            return _numpy_backward(g, *ctx.saved_tensors)
-
+        gradient = _numpy_backward
     else:
+        gradient = _NumpyGradient.apply
 
-        def backward(ctx: Any, g: Tensor) -> Any:
-            return _NumpyGradient.apply(g, *ctx.saved_tensors)  # type: ignore[no-untyped-call]
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return gradient(g, *ctx.saved_tensors)
 
-    return once_differentiable(backward) if style.once else backward
+    def seeded_backward(ctx: Any, g: Tensor) -> Any:
+        x, w = ctx.saved_tensors
+        return gradient(g * _factors(x), x, w)
+
+    chosen = seeded_backward if style.seeded else backward
+    return once_differentiable(chosen) if style.once else chosen
 
 
 def _rule_for(made: type[Function]) -> Callable[..., Any]:

@@ -35,6 +35,7 @@ class Style:
         jvp: whether it has a forward-mode rule.
         once: whether backward is marked once differentiable.
         dirty: whether forward works in place, and says so.
+        seeded: whether it draws from a generator of its own.
     """
 
     kind: Kind
@@ -43,6 +44,7 @@ class Style:
     jvp: bool = False
     once: bool = False
     dirty: bool = False
+    seeded: bool = False
 
     def __str__(self) -> str:
         words = {
@@ -57,13 +59,14 @@ class Style:
             *(["a jvp"] if self.jvp else []),
             *(["once_differentiable"] if self.once else []),
             *(["in place"] if self.dirty else []),
+            *(["a generator of its own"] if self.seeded else []),
         ]
         return f"{words} ({', '.join(extras)})" if extras else words
 
 
 def style_of(scene: Scene) -> Style:
     """The style of a subject, from its definition and from one run of it."""
-    watch = _Leaving()
+    watch = _Watching()
     with torch.enable_grad(), watch:
         leaves = scene.leaves()
         outputs = scene.function(*leaves)
@@ -76,7 +79,9 @@ def style_of(scene: Scene) -> Style:
     if not own:
         is_operator = bool(functions) or _is_operator(scene.trial.subject.function)
         # Kernels are opaque to everybody, whatever they are made of.
-        return Style("operator") if is_operator else Style("composed", watch.left)
+        if is_operator:
+            return Style("operator")
+        return Style("composed", opaque=watch.left, seeded=watch.seeded)
     return Style(
         kind="setup" if all(_has_setup(f) for f in own) else "ctx",
         opaque=watch.left,
@@ -84,21 +89,24 @@ def style_of(scene: Scene) -> Style:
         jvp=any(_overrides(f, "jvp") for f in own),
         once=any(_is_once(f) for f in own),
         dirty=any(_marks_dirty(f) for f in own),
+        seeded=watch.seeded,
     )
 
 
-class _Leaving(torch.overrides.TorchFunctionMode):
-    """Sees whether a tensor's memory is handed to somebody other than torch."""
+class _Watching(torch.overrides.TorchFunctionMode):
+    """Sees tensors handed to somebody other than torch, and generators in use."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.left = False
+        self.left = self.seeded = False
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         if getattr(func, "__name__", "") in _LEAVING_TORCH:
             self.left = True
+        if (kwargs or {}).get("generator") is not None:
+            self.seeded = True
         return func(*args, **(kwargs or {}))
 
 

@@ -221,10 +221,10 @@ def _folded(compared: Sequence[Compared]) -> _Seen:
     if not compared:
         return _Seen(CellStatus.NOT_APPLICABLE, "nothing came out that can be compared")
     if wrong:
-        words = wrong[:_MOST_LINES]
+        lines = wrong[:_MOST_LINES]
         if len(wrong) > _MOST_LINES:
-            words.append(f"and {len(wrong) - _MOST_LINES} more")
-        return _Seen(CellStatus.WRONG, "\n".join(words), numbers, frozenset(kinds))
+            lines.append(f"and {len(wrong) - _MOST_LINES} more")
+        return _Seen(CellStatus.WRONG, "\n".join(lines), numbers, frozenset(kinds))
     return _Seen(CellStatus.RIGHT, "")
 
 
