@@ -17,6 +17,7 @@ from backproof.battery.inquiry.vectors import inner, minus, overlap
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.laws.second_order import finest
 from backproof.battery.trial import BackwardRaised, Refused, Trial
+from backproof.battery.trial.custom_nodes import custom_nodes, function_name
 from backproof.battery.trial.flat import flat
 from backproof.probe import coarsest, signed, spread, stream, typical
 from backproof.records import Evidence, broken, held
@@ -39,6 +40,10 @@ def forward_mode(examination: Examination) -> Iterator[Evidence]:
     """
     if examination.backward_raised() is not None:
         raise NotApplicable("backward raised")
+    for node in custom_nodes(examination.base.graph):
+        if type(node)._forward_cls.jvp is torch.autograd.Function.jvp:
+            name = function_name(node)
+            raise NotApplicable(f"forward mode is refused: {name} has no `jvp`")
     if not examination.trial.subject.declared and (
         examination.gradient.kind not in (Kind.RIGHT, Kind.WRONG, Kind.STAIRCASE)
     ):
