@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torch import Tensor
+
+from backproof.battery.agreement import Yardstick
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Inquiry, Kind
 from backproof.battery.law import NotApplicable, law, raised
 from backproof.battery.trial import BackwardRaised, Graph, Refused, Trial
 from backproof.battery.trial.custom_nodes import every_node
-from backproof.battery.trial.pullback import pullback
+from backproof.battery.trial.pullback import declared_pullback, pullback
 from backproof.battery.two_stages import Gradient, judge_gradient
 from backproof.errors import BadInput
+from backproof.probe import signs, stream
 from backproof.records import Evidence, broken, held, undecided
 
 
@@ -53,6 +57,9 @@ def second_order(examination: Examination) -> Iterator[Evidence]:
     except (BadInput, Refused) as error:
         raise NotApplicable(f"it cannot be probed: {_reason(error)}") from error
     if found.kind is Kind.WRONG and not found.precision_only:
+        if _as_declared(trial, second, cotangent):
+            yield held("the second backward is that of the declared gradient")
+            return
         yield _wrong(second, found)
     elif found.kind is Kind.RIGHT:
         yield held("the second backward is the derivative of backward")
@@ -75,6 +82,25 @@ def finest(examination: Examination) -> Trial:
         return examination.trial
     same = [o.name for o in wide.outputs] == [o.name for o in examination.trial.outputs]
     return wide if same else examination.trial
+
+
+def _as_declared(trial: Trial, second: Trial, cotangent: Tensor) -> bool:
+    """Whether the declared gradient cuts the same terms on purpose.
+
+    Costs 1 forward and 2 second backwards, before an accusation.
+    """
+    if trial.subject.expect_backward is None:
+        return False
+    declared = declared_pullback(trial, cotangent)
+    try:
+        mine, theirs = second.record(), declared.record()
+        pulled = second.represent(signs(stream(trial.seed, 950), len(mine.values)))
+        if mine.values.numel() != theirs.values.numel():
+            return False
+        got, expected = second.pull(mine, pulled), declared.pull(theirs, pulled)
+    except (BadInput, Refused, BackwardRaised):
+        return False
+    return not Yardstick(second, pulled).gradients(got, expected).is_real
 
 
 def _refused_at_first_use(graph: Graph) -> bool:

@@ -37,22 +37,22 @@ def gradient_of(
         i.at(v).requires_grad_(subject.expect is not None)
         for i, v in zip(trial.inputs, values, strict=True)
     ]
-    positional, keywords = trial.arguments(tensors)
     restart(trial.seed)
     try:
         if subject.expect is not None:
+            positional, keywords = trial.arguments(tensors)
             return _of_soft(subject.expect, tensors, positional, keywords, cotangents)
-        assert subject.expect_backward is not None
-        handed = cotangents[0] if len(cotangents) == 1 else tuple(cotangents)
         with torch.no_grad():
-            returned = subject.expect_backward(handed, *positional, **keywords)
+            declared = declared_tensors(trial, tensors, cotangents)
+    except BadInput:
+        raise
     except Exception as error:
         name = getattr(subject.expect_backward or subject.expect, "__name__", "it")
         raise BadInput(
             f"{subject.name}: the declared gradient `{name}` raises "
             f"{type(error).__name__}: {error}"
         ) from error
-    return _by_input(trial, positional, returned)
+    return [None if g is None else _flat(g) for g in declared]
 
 
 def _of_soft(
@@ -76,6 +76,21 @@ def _of_soft(
     return [None if g is None else _flat(g) for g in gradients]
 
 
+def declared_tensors(
+    trial: Trial, tensors: Sequence[Tensor], cotangents: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """What `expect_backward` gives for these very tensors, one an input, with its graph.
+
+    Raises:
+        BadInput: it returns the wrong number of gradients.
+    """
+    assert trial.subject.expect_backward is not None
+    positional, keywords = trial.arguments(tensors)
+    handed = cotangents[0] if len(cotangents) == 1 else tuple(cotangents)
+    returned = trial.subject.expect_backward(handed, *positional, **keywords)
+    return _by_input(trial, positional, returned)
+
+
 def _by_input(
     trial: Trial, positional: tuple[Any, ...], returned: Any
 ) -> list[Tensor | None]:
@@ -89,14 +104,13 @@ def _by_input(
     found: list[Tensor | None] = []
     for argument, gradient in zip(positional, gradients, strict=True):
         held = [v for _, v in tree.leaves(argument, "x")]
-        given = (
+        found += (
             [None] * len(held)
             if gradient is None
             else [v for _, v in tree.leaves(gradient, "x")]
         )
-        found += given
     return [
-        None if g is None else _flat(g)
+        g
         for g, needed in zip(found, trial.differentiable_leaves, strict=False)
         if needed
     ]

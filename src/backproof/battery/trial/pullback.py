@@ -6,12 +6,13 @@ same referee judges it.
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from backproof.battery.trial.declaration import declared_tensors
 from backproof.battery.trial.trial import Graph, Trial
 from backproof.probe import ANYWHERE
 from backproof.subject import Case, Subject
@@ -39,23 +40,34 @@ def pullback(trial: Trial, graph: Graph, cotangent: Tensor) -> Trial:
                 allow_unused=True,
             )
 
+    return _of_inputs_and_cotangents(trial, gradients, cotangent)
+
+
+def declared_pullback(trial: Trial, cotangent: Tensor) -> Trial:
+    """The same of the gradient that the subject declares by `expect_backward`."""
+    count = len(trial.inputs)
+
+    def gradients(*tensors: Tensor) -> tuple[Tensor | None, ...]:
+        with torch.enable_grad():
+            given = [t if t.requires_grad else t.requires_grad_() for t in tensors]
+            return tuple(declared_tensors(trial, given[:count], given[count:]))
+
+    return _of_inputs_and_cotangents(trial, gradients, cotangent)
+
+
+def _of_inputs_and_cotangents(
+    trial: Trial, gradients: Callable[..., Any], cotangent: Tensor
+) -> Trial:
     names = [i.name for i in trial.inputs]
     names += [f"the cotangent of {o.name}" for o in trial.outputs]
+    arguments: list[Any] = [i.original.clone().requires_grad_() for i in trial.inputs]
+    arguments += [u.requires_grad_() for u in trial.split(cotangent)]
     domains = {
         i.name: i.point.domain for i in trial.inputs if i.point.domain != ANYWHERE
     }
-    arguments: list[Any] = [i.original.clone().requires_grad_() for i in trial.inputs]
-    arguments += [u.requires_grad_() for u in trial.split(cotangent)]
-    subject = Subject(function=gradients, name=trial.subject.name)
-    case = Case(tuple(arguments), label=trial.case.label)
-    other = Trial(subject, case, seed=trial.seed, names=names)
-    other.inputs = [
-        dataclasses.replace(
-            i,
-            point=dataclasses.replace(
-                i.point, domain=domains.get(i.name, i.point.domain)
-            ),
-        )
-        for i in other.inputs
-    ]
-    return other
+    return Trial(
+        Subject(function=gradients, name=trial.subject.name),
+        Case(tuple(arguments), label=trial.case.label, domains=domains),
+        seed=trial.seed,
+        names=names,
+    )
