@@ -21,7 +21,7 @@ _ALONE = 4  # tensors that are each varied alone as well; more only together
 
 def transposed(tensor: Tensor) -> Tensor | None:
     """Column-major: the dimensions in memory in the opposite order."""
-    if sum(n > 1 for n in tensor.shape) < 2:
+    if sum(n > 1 for n in tensor.shape) < 2 or tensor.numel() == 0:
         return None
     order = tuple(reversed(range(tensor.dim())))
     return tensor.permute(order).contiguous().permute(order)

@@ -163,5 +163,8 @@ def _drawn(tensor: Tensor, shape: Sequence[int], seed: int) -> Tensor:
     if tensor.is_floating_point() or tensor.is_complex():
         between = torch.rand(count, generator=random, dtype=torch.float64)
         between = between.to(source.device, real_dtype(tensor.dtype))
-        values = values + (source[second] - values) * between
+        one, other = values, source[second]
+        values = one + (other - one) * between
+        if not tensor.is_complex():  # rounding does not leave the interval either
+            values = values.clamp(torch.minimum(one, other), torch.maximum(one, other))
     return values.reshape(list(shape)).requires_grad_(tensor.requires_grad)
