@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -16,13 +16,17 @@ from backproof.errors import BadInput
 _COMMANDS = ("check", "explain", "show")
 
 
-_PREFIX = "Error: "  # click puts it before the message of a refusal
-
-
 class _Refusal(click.ClickException):
     """Something that cannot be run: the message alone, and exit code 2."""
 
     exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Write the message to `file`, standard error by default."""
+        from backproof.report.layout import wrapped
+
+        lines = wrapped(f"Error: {self.message}", "", 80)
+        click.echo("\n".join(lines), file=file, err=file is None)
 
 
 class _Commands(click.Group):
@@ -46,11 +50,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except BadInput as error:
-            from backproof.report.layout import wrapped
-
-            lines = wrapped(f"{_PREFIX}{error}", "", 80)
-            message = "\n".join(lines).removeprefix(_PREFIX)
-            raise _Refusal(message) from error
+            raise _Refusal(str(error)) from error
 
 
 _HELP = """Custom gradients for PyTorch that people can trust.

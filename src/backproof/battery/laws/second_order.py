@@ -11,7 +11,7 @@ from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Inquiry, Kind
 from backproof.battery.law import NotApplicable, law, raised
 from backproof.battery.trial import BackwardRaised, Graph, Refused, Trial
-from backproof.battery.trial.custom_nodes import every_node
+from backproof.battery.trial.custom_nodes import custom_nodes, every_node
 from backproof.battery.trial.pullback import declared_pullback, pullback
 from backproof.battery.two_stages import Gradient, judge_gradient
 from backproof.errors import BadInput
@@ -32,6 +32,9 @@ def second_order(examination: Examination) -> Iterator[Evidence]:
     """
     if examination.backward_raised() is not None:
         raise NotApplicable("backward raised")
+    written = any(custom_nodes(examination.base.graph))
+    if examination.trial.subject.declared and not written:
+        raise NotApplicable("autograd differentiates torch code that detaches on purpose")
     trial = finest(examination)
     cotangent = trial.represent(examination.base.cotangent)
     second = pullback(trial, trial.record(), cotangent)
