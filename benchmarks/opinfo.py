@@ -71,22 +71,50 @@ EXPLAINED = (
         ),
         _DEFECT,
         "duplicate indices: backward gathers from one of them (PyTorch skips its own "
-        "gradient test there)",
+        "gradient test there), and forward mode does not",
+        codes=(*GRADIENT_LAWS, "BP103"),
     ),
     Explanation(
         ("as_strided_scatter",),
         _DEFECT,
-        "overlapping strides, gradient test marked expectedFailure (issue 88105)",
+        "overlapping strides, gradient test marked expectedFailure (issue 88105); "
+        "reads memory, whatever the strides",
+        codes=(*GRADIENT_LAWS, "BP103", "BP503"),
+    ),
+    Explanation(
+        ("as_strided", "as_strided.partial_views", "as_strided_copy"),
+        _DESIGN,
+        "reads memory, whatever the strides",
+        codes=("BP503",),
+    ),
+    Explanation(
+        ("unsafe_chunk", "unsafe_split"),
+        _DESIGN,
+        "views that autograd is not told of: that is what is unsafe about them",
+        codes=("BP204",),
     ),
     Explanation(
         ("native_group_norm",),
         _DEFECT,
         "gradient of mean or rstd alone is dropped, expectedFailure (PR 190243)",
+        codes=(*GRADIENT_LAWS, "BP506"),
+    ),
+    Explanation(
+        ("native_group_norm",),
+        _DEFECT,
+        "a weight that is not contiguous is read as if it were: 3.6 off",
+        codes=("BP503",),
     ),
     Explanation(
         ("normal", "normal.number_mean"),
         _DESIGN,
         "zero gradient by definition, though the seeded sample follows",
+    ),
+    Explanation(
+        ("nn.functional.dropout", "nn.functional.alpha_dropout"),
+        _DESIGN,
+        "the database seeds each call, so that the mask follows the order of memory",
+        codes=("BP503",),
     ),
     Explanation(
         (
@@ -95,6 +123,7 @@ EXPLAINED = (
         ),
         _DESIGN,
         "a test function with an altered gradient",
+        codes=(*GRADIENT_LAWS, "BP506"),
     ),
     Explanation(
         ("NumpyCubeNotComposableAutogradFunction",),
@@ -105,6 +134,7 @@ EXPLAINED = (
         ("CubeGenVmapAutogradFunction",),
         _DEFECT,
         "6 * dinput where grad_saved * 6 * x is meant (test database)",
+        codes=(*GRADIENT_LAWS, "BP102", "BP103"),
     ),
     Explanation(
         ("NumpySortAutogradFunction",),
@@ -117,6 +147,13 @@ EXPLAINED = (
         "(1 + erf)/2 loses the left tail: 18 % off at -8.3 (issue 192295)",
     ),
     Explanation(
+        ("special.log_ndtr",),
+        _DEFECT,
+        "backward goes through exp(-(y + x²/2)): 1.9 times too large at -1e8, inf from "
+        "-1e10 on",
+        codes=("BP508",),
+    ),
+    Explanation(
         ("nn.functional.hardsigmoid",),
         _DEFECT,
         "float64 backward uses 1/6 rounded to float32: 3e-8 off",
@@ -127,6 +164,53 @@ EXPLAINED = (
         _DEFECT,
         "backward goes through log(grad) - result: digits lost for inputs of 1e4",
         ("float32", "bfloat16"),
+    ),
+    Explanation(
+        ("logcumsumexp",),
+        _DEFECT,
+        "the same in float32 at larger inputs; forward mode is 6e-8 off in float64",
+        codes=("BP103", "BP508"),
+    ),
+    Explanation(
+        ("cholesky_inverse",),
+        _DEFECT,
+        "forward mode is wrong: -0.0021 for a derivative of -0.0052",
+        codes=("BP103",),
+    ),
+    Explanation(
+        ("index_reduce.amin", "index_reduce.amax"),
+        _DEFECT,
+        "include_self=False: where self equals the source, which is the only one to "
+        "count, that gets half of its gradient",
+        codes=("BP209",),
+    ),
+    Explanation(
+        ("nextafter",),
+        _DEFECT,
+        "where both inputs are equal both gradients are zero, and the result is theirs",
+        codes=("BP209",),
+    ),
+    Explanation(
+        ("nn.functional.linear_cross_entropy.chunked",),
+        _DESIGN,
+        "no second order, as documented; zero instead of an error",
+        codes=("BP102",),
+    ),
+    Explanation(
+        (
+            *(f"polygamma.polygamma_n_{n}" for n in range(5)),
+            "special.polygamma.special_polygamma_n_0",
+        ),
+        _DEFECT,
+        "at a pole polygamma(1, x) is finite (7e31 at -3), and its derivative is not",
+        codes=("BP508",),
+    ),
+    Explanation(
+        ("linalg.householder_product", "ormqr"),
+        _DEFECT,
+        "backward undoes each reflector, which loses all digits where they are far "
+        "from orthogonal: 2e97 for 2e61 at inputs times 2^16",
+        codes=("BP508",),
     ),
 )
 """Why operators are convicted. Only what was looked at by hand is in here."""
