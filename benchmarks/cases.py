@@ -199,6 +199,7 @@ def measure(task: Task) -> Row:
     answer = ours(
         module.op,
         arguments,
+        laws=None,
         seed=task.seed,
         limit=_LIMITS[task.referee],
         contexts=task.contexts,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -64,15 +64,18 @@ def ours(
     function: Callable[..., Any],
     arguments: Sequence[Any],
     *,
+    laws: Collection[str] | None = GRADIENT_LAWS,
     seed: int = 0,
     limit: float = 60.0,
     **options: Any,
 ) -> Answer:
-    """`backproof.check` at its defaults."""
+    """`backproof.check`, asking the laws that gradcheck asks too; all where None."""
     start = time.process_time()
     try:
         with time_limit(limit):
-            report = backproof.check(function, *arguments, seed=seed, **options)
+            report = backproof.check(
+                function, *arguments, laws=laws, seed=seed, **options
+            )
     except TimeLimit:
         return Answer("timeout", f"over {limit:g} s", time.process_time() - start)
     except BadInput as refusal:
