@@ -121,6 +121,39 @@ def test_it_holds(made):
     assert asked("BP205", made, x)[0] is HELD
 
 
+def scaled(keep, read):
+    """x times a plain number, which is kept somewhere for backward."""
+
+    def forward(ctx, x, factor):
+        keep(ctx, factor)
+        return x * factor
+
+    return function(forward, lambda ctx, g: (g * read(ctx), None))
+
+
+slot: dict[str, float] = {}
+
+
+def test_a_number_that_only_another_call_changes_is_state_too():
+    in_a_slot = scaled(lambda ctx, f: slot.update(f=f), lambda ctx: slot["f"])
+    status, words = asked("BP205", in_a_slot, x, 3.0)
+    assert status is BROKEN
+    assert "another forward changes a pending call's gradient" in words
+    on_ctx = scaled(lambda ctx, f: setattr(ctx, "f", f), lambda ctx: ctx.f)
+    assert asked("BP205", on_ctx, x, 3.0)[0] is HELD
+
+
+FRACTIONS = {
+    "a length": lambda x, f: torch.cat([x, x[: int(2 * f)]]),
+    "below one": lambda x, f: torch.nn.functional.dropout(x, f),
+}
+
+
+@each(FRACTIONS)
+def test_a_fraction_that_cannot_change_stays(made):
+    assert asked("BP205", made, x, 0.9)[0] is HELD
+
+
 def test_the_numbers_say_in_which_order_and_where():
     target, _ = FAULTS["the last call's at first use"]
     evidence = outcome("BP205", target, x).evidence[-1]

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law, raised
-from backproof.battery.trial import BackwardRaised, Refused
+from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.battery.trial.elsewhere import elsewhere
 from backproof.battery.trial.settings import moved_settings
+from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held
 
 
@@ -21,26 +22,30 @@ def shared_state(examination: Examination) -> Iterator[Evidence]:
     Settings in dictionaries and changing globals that backward reads are such state too:
     they are moved between forward and backward.
 
-    Cost: 7 forwards and 7 backwards; 1 and 1 for each number that backward looks up.
+    The second call has other values, and other fractions among its plain arguments.
+
+    Cost: 7 forwards and 7 backwards; 1 and 1 for each number that backward looks up, and
+    1 forward where there are fractions.
     Blind to: state that only calls of another shape share.
     """
     if examination.backward_raised() is not None:
         raise NotApplicable("backward raised")
     trial, base = examination.trial, examination.base
     moved = elsewhere(trial)
+    other = _with_other_numbers(trial, moved)
     try:
-        alone = trial.record(moved)
-        of_other = trial.pull(alone, base.cotangent)
+        alone = other.record(moved)
+        of_other = other.pull(alone, base.cotangent)
     except Refused as error:
         raise NotApplicable("forward refuses a second call nearby") from error
-    yield from _disturbed(examination, moved)
+    yield from _disturbed(examination, other, moved)
     for order in ("the first", "the second"):
-        graphs = [trial.record(), trial.record(moved)]
+        graphs = [trial.record(), other.record(moved)]
         expected = [base.gradient, of_other]
         turns = (0, 1) if order == "the first" else (1, 0)
         for turn in turns:
             try:
-                got = trial.pull(graphs[turn], base.cotangent)
+                got = (trial, other)[turn].pull(graphs[turn], base.cotangent)
             except BackwardRaised as error:
                 yield broken(
                     "backward raises when two forwards come before two backwards\n"
@@ -63,7 +68,22 @@ def shared_state(examination: Examination) -> Iterator[Evidence]:
     yield from _settings(examination)
 
 
-def _disturbed(examination: Examination, moved: list[Tensor]) -> Iterator[Evidence]:
+def _with_other_numbers(trial: Trial, values: list[Tensor]) -> Trial:
+    """The call with its plain fractions changed; itself where forward does not bear it."""
+    leaves = [1.25 * v if type(v) is float else v for v in trial.leaves]
+    if all(type(v) is not float for v in leaves):
+        return trial
+    other = trial.with_leaves(leaves)
+    try:
+        other.record(values)
+    except (BadInput, Refused):
+        return trial
+    return other if other.outputs == trial.outputs else trial
+
+
+def _disturbed(
+    examination: Examination, other: Trial, moved: list[Tensor]
+) -> Iterator[Evidence]:
     """Whether a call's backward gives something else once another call has run."""
     trial, cotangent = examination.trial, examination.base.cotangent
     if trial.single_use:
@@ -71,7 +91,7 @@ def _disturbed(examination: Examination, moved: list[Tensor]) -> Iterator[Eviden
     graph = trial.record()
     try:
         before = trial.pull(graph, cotangent)
-        trial.record(moved)
+        other.record(moved)
         after = trial.pull(graph, cotangent)
     except (Refused, BackwardRaised):
         return
