@@ -42,13 +42,14 @@ def test_the_same_is_the_same(dtype):
 
 
 @each_type
-@pytest.mark.parametrize("roundings", [1, 4])
+@pytest.mark.parametrize("roundings", [1, 6])
 def test_a_few_roundings_are_allowed(dtype, roundings):
     ruler, values, gradient = yardstick(wave, normal(30, dtype=dtype))
     eps = torch.finfo(dtype).eps
-    assert not ruler.values(values * (1 + roundings * eps), values).is_real
-    moved = [g * (1 + roundings * eps) for g in gradient]
-    assert not ruler.gradients(moved, gradient).is_real
+    moved = values * (1 + roundings * eps)
+    assert not ruler.values(moved, values, sensitive=False).is_real
+    off = [g * (1 + roundings * eps) for g in gradient]
+    assert not ruler.gradients(off, gradient, sensitive=False).is_real
 
 
 @each_type

@@ -55,11 +55,6 @@ def test_lengths_that_a_number_holds_stay():
     assert all(shape[0][0] == 4 for shape in map(shapes_of, found))
 
 
-def test_a_truth_value_is_no_number():
-    lengths = {shapes_of(r)[0][0] for r in all_sizes(lambda x, on: x * on, x, True)}
-    assert lengths > {4}
-
-
 def test_lengths_that_a_module_holds_stay():
     layer = torch.nn.Linear(3, 5).double()
     found = all_sizes(layer, normal(4, 3))

@@ -24,6 +24,12 @@ def in_the_middle(x):
     return scribbling.apply(x.sin()).cos()
 
 
+def by_a_hook(x):
+    y = x.sin()
+    y.register_hook(lambda g: g.mul_(2))
+    return y
+
+
 FAULTS = {
     "the cotangent": (scribbling, "the cotangent"),
     "through .data": (doubled(lambda ctx, g: 2 * g.data.mul_(-1).neg()), "cotangent"),
@@ -35,6 +41,7 @@ FAULTS = {
         saving(lambda x: x * x, lambda g, x: g * x.mul_(2)),
         "a saved tensor",
     ),
+    "by a hook": (by_a_hook, "the cotangent"),
     "inside of the subject": (in_the_middle, "the cotangent"),
     "one of two": (
         function(lambda ctx, x: (2 * x, 3 * x), lambda ctx, g, h: 2 * g + h.mul_(3)),

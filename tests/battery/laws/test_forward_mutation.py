@@ -106,6 +106,11 @@ def test_it_holds(made):
     assert asked("BP201", made, x, other)[0] is HELD
 
 
+def test_what_is_marked_and_returned_is_said_to_be():
+    told = {e.words for e in outcome("BP201", tripled(marked), x, other).evidence}
+    assert "forward works in place on `x` and returns it" in told
+
+
 def test_a_generator_that_is_handed_over_may_be_moved():
     def forward(x, generator):
         return x * torch.rand(5, generator=generator, dtype=x.dtype)

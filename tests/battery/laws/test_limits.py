@@ -89,6 +89,20 @@ def test_a_softmax_of_any_length_cancels(n):
     assert status is HELD, words
 
 
+def test_in_float64_itself_backward_is_finite_where_forward_is():
+    found = outcome("BP508", saving(functional.softplus, softplus_slope), x)
+    broken = {e.numbers["scale"]: e.words for e in found.evidence if e.holds is False}
+    assert "is nan or inf\nforward is finite there" in broken["inputs times 2^64"]
+
+
+@pytest.mark.parametrize("dtype", [torch.complex128, torch.complex64], ids=str)
+def test_a_complex_number_fits_only_as_a_whole(dtype):
+    random = torch.Generator().manual_seed(0)
+    z = torch.randn(8, generator=random, dtype=dtype).requires_grad_()
+    status, words = asked("BP508", lambda z: z.sin().abs(), z)
+    assert status is HELD, words
+
+
 def test_the_numbers_name_the_scale():
     (evidence,) = [e for e in outcome("BP508", logsumexp, x).evidence if not e.holds]
     assert evidence.numbers["scale"] == "inputs times 2^7 in float32"

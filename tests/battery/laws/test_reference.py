@@ -79,6 +79,27 @@ def test_it_holds(made, dtype):
     assert status is HELD, words
 
 
+def exactly(value, slope):
+    """Both in float64, and rounded once."""
+
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return value(x.double()).to(x.dtype)
+
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return (g * slope(x.double())).to(x.dtype)
+
+    return function(forward, backward)
+
+
+def test_the_truth_is_the_references_float64():
+    small = (0.01 * normal(40)).detach().to(torch.bfloat16).requires_grad_()
+    made = exactly(torch.expm1, torch.exp)
+    status, words = asked("BP111", made, small, reference=lambda x: x.exp() - 1)
+    assert status is HELD, words
+
+
 def test_16_elements_of_a_million_are_named_by_their_block():
     def backward(g, x):
         gradient = g * torch.cos(x)

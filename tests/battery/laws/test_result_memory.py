@@ -42,9 +42,22 @@ class Accumulates(nn.Module):
         return x * self.weight, self.total * 1
 
 
+class Scratch(nn.Module):
+    """Hands out the buffer that it works in."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scratch", torch.zeros(6, dtype=torch.float64))
+
+    def forward(self, x):
+        scratch = self.scratch
+        return fills(lambda: scratch).apply(x)
+
+
 FAULTS = {
     "one output buffer": (fills(lambda: buffer), "overwrites `output`"),
     "two in turn": (fills(lambda: next(pair)), "overwrites `output`"),
+    "a module's buffer": (Scratch(), "overwrites `output`"),
     "a gradient buffer": (
         doubled(fills_the_gradient),
         "overwrites the gradient of `x`",
