@@ -43,4 +43,5 @@ def test_right_example(code, example):
             y = op(*arguments)
             assert all(map(torch.isfinite, torch.autograd.grad(y.sum(), arguments)[0]))
         else:
-            assert gradcheck(op, arguments)
+            many = sum(a.numel() for a in arguments if torch.is_tensor(a)) > 1000
+            assert gradcheck(op, arguments, fast_mode=many)
