@@ -125,3 +125,20 @@ def test_at_a_kink_the_modes_may_choose():
 def test_elements_that_are_not_finite_get_no_tangent():
     a = torch.tensor([1.0, float("inf"), float("nan"), 0.5]).double().requires_grad_()
     assert asked("BP103", torch.sin, a)[0] is HELD
+
+
+@pytest.mark.parametrize("target", [torch.sqrt, lambda x: x.sqrt().cumsum(0)])
+def test_at_the_edge_of_a_domain_a_slope_is_infinite(target):
+    edge = torch.tensor([1.0, 2.0, 0.5, 0.0]).double().requires_grad_()
+    assert asked("BP103", target, edge)[0] is HELD
+
+
+def test_a_fault_beside_that_edge_is_seen():
+    def off(x, y, dx, dy):
+        return 1.001 * right(x, y, dx, dy)
+
+    def beside(x, y):
+        return x.sqrt(), product(off).apply(x, y)
+
+    edge = torch.tensor([1.0, 2.0, 0.0]).double().requires_grad_()
+    assert asked("BP103", beside, edge, normal(3, seed=1))[0] is BROKEN

@@ -19,7 +19,7 @@ from backproof.battery.laws.second_order import finest
 from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.battery.trial.custom_nodes import custom_nodes, function_name
 from backproof.battery.trial.flat import flat
-from backproof.probe import coarsest, signed, spread, stream, typical
+from backproof.probe import coarsest, is_finite, signed, spread, stream, typical
 from backproof.records import Evidence, broken, held
 
 _ROUNDINGS = 64.0  # of the sum of magnitudes, in eps
@@ -53,6 +53,9 @@ def forward_mode(examination: Examination) -> Iterator[Evidence]:
     cotangent = trial.represent(examination.base.cotangent)
     try:
         pulled = trial.pull(graph, cotangent)
+        if not all(g is None or is_finite(g) for g in pulled):
+            cotangent = _where_slopes_are_finite(trial, cotangent, pulled)
+            pulled = trial.pull(graph, cotangent)
     except BackwardRaised as error:
         raise NotApplicable("backward raised") from error
     eps, gradient = _grain(examination, trial), clean(pulled)
@@ -67,6 +70,21 @@ def forward_mode(examination: Examination) -> Iterator[Evidence]:
         if evidence.holds is False and _is_noise(trial, sides):
             evidence = held(f"for {words} both agree to backward's own noise")
         yield evidence
+
+
+def _where_slopes_are_finite(
+    trial: Trial, cotangent: Tensor, gradient: Sequence[Tensor | None]
+) -> Tensor:
+    """The cotangent, zero for outputs that forward mode has no finite tangent of.
+
+    At the edge of a domain, such as the square root's at zero, a slope is infinite, and
+    times a tangent of zero it is nan.
+    """
+    _, (_, tangents), *_ = _tangents(trial, gradient)
+    pushed = _push(trial, tangents)
+    if pushed is None:
+        return cotangent
+    return cotangent.masked_fill(~torch.isfinite(pushed), 0.0)
 
 
 def _tangents(
