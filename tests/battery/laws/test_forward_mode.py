@@ -127,7 +127,14 @@ def test_elements_that_are_not_finite_get_no_tangent():
     assert asked("BP103", torch.sin, a)[0] is HELD
 
 
-@pytest.mark.parametrize("target", [torch.sqrt, lambda x: x.sqrt().cumsum(0)])
+AT_AN_EDGE = {
+    "alone": torch.sqrt,
+    "added up": lambda x: x.sqrt().cumsum(0),
+    "beside a smooth output": lambda x: (x.sqrt(), 2 * x),
+}
+
+
+@pytest.mark.parametrize("target", AT_AN_EDGE.values(), ids=AT_AN_EDGE)
 def test_at_the_edge_of_a_domain_a_slope_is_infinite(target):
     edge = torch.tensor([1.0, 2.0, 0.5, 0.0]).double().requires_grad_()
     assert asked("BP103", target, edge)[0] is HELD
