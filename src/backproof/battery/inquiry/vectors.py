@@ -47,6 +47,16 @@ def overlap(a: Vector, b: Vector) -> float:
     return along(a, b)[1]
 
 
+def magnitude(a: Vector, b: Vector) -> float:
+    """Sum of the products' magnitudes: what the rounding of `inner` is relative to."""
+    return sum(
+        float((x[part] * y[part]).abs().sum())
+        for x, y in zip(a, b, strict=True)
+        if x is not None and y is not None
+        for part in blocks(x.numel())
+    )
+
+
 def along(a: Vector, b: Vector) -> tuple[float, float]:
     """`inner` and `overlap` in one pass."""
     total = square = 0.0

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
-from backproof.battery.inquiry.backward_noise import pull_nudged
+from backproof.battery.inquiry.backward_noise import SCALE, pull_nudged
 from backproof.battery.inquiry.base import clean
-from backproof.battery.inquiry.vectors import inner, minus, overlap
+from backproof.battery.inquiry.vectors import inner, magnitude, minus, overlap
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.laws.second_order import finest
 from backproof.battery.trial import BackwardRaised, Refused, Trial
@@ -142,11 +142,9 @@ def _compare(words: str, sides: _Sides, eps: float) -> Evidence:
     forward, backward = inner(pushed, cotangent), inner(gradient, tangents)
     # The last keeps a derivative that is nothing but rounding from being compared.
     size = max(
-        abs(forward),
-        abs(backward),
-        overlap(pushed, cotangent),
-        overlap(gradient, tangents),
-        overlap([sides.values.nan_to_num(0.0, 0.0, 0.0)], cotangent),
+        magnitude(pushed, cotangent),
+        magnitude(gradient, tangents),
+        magnitude([sides.values.nan_to_num(0.0, 0.0, 0.0)], cotangent),
     )
     allowed = _ROUNDINGS * eps * size
     gap = abs(forward - backward)
@@ -168,10 +166,11 @@ def _is_noise(trial: Trial, sides: _Sides) -> bool:
     Costs 1 forward and 1 backward, before an accusation.
     """
     try:
-        moved = pull_nudged(trial, sides.cotangent)
+        moved = pull_nudged(trial, trial.represent(sides.cotangent * SCALE))
     except (Refused, BackwardRaised):
         return False
-    change = overlap(minus(moved, sides.gradient), sides.tangents)
+    back = [None if g is None else g / SCALE for g in moved]
+    change = overlap(minus(back, sides.gradient), sides.tangents)
     gap = abs(
         inner([sides.pushed], [sides.cotangent]) - inner(sides.gradient, sides.tangents)
     )

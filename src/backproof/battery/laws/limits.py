@@ -38,6 +38,8 @@ def limits(examination: Examination) -> Iterator[Evidence]:
         raise NotApplicable("backward raised")
     if examination.is_random or examination.trial.subject.declared:
         raise NotApplicable("forward is random, or its gradient is declared")
+    if not bool(examination.base.finite.all()):
+        raise NotApplicable("forward is not finite at the given inputs")
     tried = 0
     for variant in scales(examination.trial):
         try:
@@ -131,6 +133,8 @@ def _broken(
 def _finite(examination: Examination, variant: Variant) -> Evidence:
     """In float64 there is no finer type to ask: no nan or inf of backward's own."""
     base = begin(variant.trial, examination.seed)
+    if not bool(base.finite.all()):
+        raise Refused("forward is not finite there")  # nan times zero is nan
     hit = [
         i.name
         for i, mask in zip(variant.trial.inputs, base.frozen, strict=True)

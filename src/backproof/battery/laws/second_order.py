@@ -9,6 +9,9 @@ from torch import Tensor
 from backproof.battery.agreement import Yardstick
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Inquiry, Kind
+from backproof.battery.inquiry.backward_noise import SCALE, pull_nudged
+from backproof.battery.inquiry.base import clean
+from backproof.battery.inquiry.vectors import minus, overlap
 from backproof.battery.law import NotApplicable, law, raised
 from backproof.battery.trial import BackwardRaised, Graph, Refused, Trial
 from backproof.battery.trial.custom_nodes import custom_nodes, every_node
@@ -17,6 +20,8 @@ from backproof.battery.two_stages import Gradient, judge_gradient
 from backproof.errors import BadInput
 from backproof.probe import signs, stream
 from backproof.records import Evidence, broken, held, undecided
+
+_SENSITIVE = 32.0  # times the change that a move in the last place makes
 
 
 @law("BP102")
@@ -34,7 +39,9 @@ def second_order(examination: Examination) -> Iterator[Evidence]:
         raise NotApplicable("backward raised")
     written = any(custom_nodes(examination.base.graph))
     if examination.trial.subject.declared and not written:
-        raise NotApplicable("autograd differentiates torch code that detaches on purpose")
+        raise NotApplicable(
+            "autograd differentiates torch code that detaches on purpose"
+        )
     trial = finest(examination)
     cotangent = trial.represent(examination.base.cotangent)
     second = pullback(trial, trial.record(), cotangent)
@@ -50,25 +57,29 @@ def second_order(examination: Examination) -> Iterator[Evidence]:
         yield _lost([i.name for i in trial.inputs])
         return
     yield from _cut(examination, second)
+    yield _judged(trial, second, cotangent, examination.seed)
+
+
+def _judged(trial: Trial, second: Trial, cotangent: Tensor, seed: int) -> Evidence:
+    """What the referee says of the second backward, after the last doubts."""
     try:
-        inquiry = Inquiry(second, seed=examination.seed)
-        found = judge_gradient(inquiry, None)
+        found = judge_gradient(Inquiry(second, seed=seed), None)
     except BackwardRaised as error:
         raise NotApplicable(
             f"the second backward is refused: {raised(error)}"
         ) from error
     except (BadInput, Refused) as error:
         raise NotApplicable(f"it cannot be probed: {_reason(error)}") from error
-    if found.kind is Kind.WRONG and not found.precision_only:
-        if _as_declared(trial, second, cotangent):
-            yield held("the second backward is that of the declared gradient")
-            return
-        yield _wrong(second, found)
-    elif found.kind is Kind.RIGHT:
-        yield held("the second backward is the derivative of backward")
-    else:
+    if found.kind is Kind.RIGHT:
+        return held("the second backward is the derivative of backward")
+    if found.kind is not Kind.WRONG or found.precision_only:
         words = found.decided_by.words or "it has the digits of a coarser type"
-        yield undecided(f"the second derivative is not decided: {words}")
+        return undecided(f"the second derivative is not decided: {words}")
+    if _as_declared(trial, second, cotangent):
+        return held("the second backward is that of the declared gradient")
+    if _is_noise(second, found):
+        return undecided("the second backward is nothing but its own rounding here")
+    return _wrong(second, found)
 
 
 def finest(examination: Examination) -> Trial:
@@ -104,6 +115,27 @@ def _as_declared(trial: Trial, second: Trial, cotangent: Tensor) -> bool:
     except (BadInput, Refused, BackwardRaised):
         return False
     return not Yardstick(second, pulled).gradients(got, expected).is_real
+
+
+def _is_noise(second: Trial, found: Gradient) -> bool:
+    """Whether rounding changes the second backward by as much as it is off.
+
+    Costs 1 forward and 1 second backward for each cotangent, before an accusation.
+    """
+    look, worst = found.decided_by.look, found.decided_by.worst
+    if look is None or worst is None:
+        return False
+    noise = 0.0
+    for cotangent, gradient in zip(look.cotangents, look.gradients, strict=True):
+        scaled = second.represent(cotangent * SCALE)
+        try:
+            moved = pull_nudged(second, scaled)
+        except (Refused, BackwardRaised):
+            return False
+        back = [None if g is None else g / SCALE for g in clean(moved)]
+        change = minus(back, gradient)
+        noise = max(noise, *(overlap(change, ladder.steps) for ladder in look.ladders))
+    return abs(worst.error) <= _SENSITIVE * noise
 
 
 def _refused_at_first_use(graph: Graph) -> bool:
