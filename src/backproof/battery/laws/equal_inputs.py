@@ -50,6 +50,9 @@ def _judged(examination: Examination, pair: Twins) -> Evidence:
     try:
         # Bounds that meet are a kink, where nothing has to be right.
         wrong = what_is_wrong(pair.equal, examination.seed, at_kinks=False)
+        if wrong:  # another line and cotangent have to say so too
+            seed = examination.seed + 1
+            wrong = what_is_wrong(pair.equal, seed, at_kinks=False) and wrong
         if wrong:
             return broken(f"where {both} are equal, {wrong}", numbers)
         return _one_tensor(examination, pair, both)

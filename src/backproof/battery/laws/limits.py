@@ -63,12 +63,12 @@ def _at(examination: Examination, variant: Variant) -> Evidence:
         raise Refused("its float64 has another form")
     eps, terms = coarsest(trial.dtypes).eps, _largest(cotangent * true.values)
     numbers = {"scale": variant.words}
-    for output in trial.outputs:
-        part = output.part
-        got, exact = mine.values[part], true.values[part]
-        lost = _lost(got, exact, output.dtype) & ~torch.isfinite(got)
-        if bool(lost.any()):
-            return _broken(variant, f"`{output.name}`", got, exact, lost)
+    if variant.label == BEYOND_EXP:  # farther out many a right forward ends
+        for output in trial.outputs:
+            got, exact = mine.values[output.part], true.values[output.part]
+            lost = _lost(got, exact, output.dtype) & ~torch.isfinite(got)
+            if bool(lost.any()):
+                return _broken(variant, f"`{output.name}`", got, exact, lost)
     if not all(_near(mine.values, true.values, o, trial) for o in trial.outputs):
         return held(f"{variant.words}: forward itself is too coarse there", numbers)
     saturated = variant.label == BEYOND_EXP

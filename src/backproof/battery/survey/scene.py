@@ -41,6 +41,7 @@ from backproof.battery.survey.loss import Loss, loss_for
 from backproof.battery.survey.samples import Sample, Samples
 from backproof.battery.trial import Trial
 from backproof.battery.trial.random_state import restart
+from backproof.battery.trial.types_inside import types_inside
 from backproof.probe import real_dtype
 
 Compute = Callable[[list[Tensor]], Sequence[Tensor | None]]
@@ -63,7 +64,7 @@ class Scene:
         shapes: of the outputs.
         dtypes: of the inputs.
         output_dtypes: of the outputs.
-        coarsest: the type with the largest rounding among them.
+        coarsest: the type with the largest rounding among them and those inside.
         size: the largest number of elements of any of them.
         loss: a number made of them.
         draws: whether the subject uses global random numbers.
@@ -92,8 +93,11 @@ class Scene:
         self.shapes = [y.shape for y in outputs]
         self.dtypes = [i.original.dtype for i in trial.inputs]
         self.output_dtypes = [y.dtype for y in outputs]
+        with torch.random.fork_rng(devices=[]):
+            inside = types_inside(lambda: self._first(self.leaves()))
         self.coarsest = max(
-            (*self.dtypes, *self.output_dtypes), key=lambda d: torch.finfo(d).eps
+            (*self.dtypes, *self.output_dtypes, *inside),
+            key=lambda d: torch.finfo(d).eps,
         )
         self.size = max(t.numel() for t in (*leaves, *outputs))
         self._answers: dict[tuple[str, Sample], list[Known]] = {}
