@@ -8,6 +8,7 @@ from backproof.battery.check import judge
 from backproof.battery.verdict import fold_verdict
 from backproof.records import Outcome, Severity, Status, Verdict
 from backproof.subject import Case, subject_of
+from tests.battery.referee import REFEREE
 from tests.battery.subjects import normal
 
 HELD, BROKEN, CRASHED = Status.HELD, Status.BROKEN, Status.CRASHED
@@ -71,9 +72,10 @@ class TestSeveralCases:
     def test_calls_add_up_and_the_worst_resolution_stays(self):
         cases = self.cases()
         subject = subject_of(torch.tanh)
-        alone = [judge(subject, [case]) for case in cases]
-        both = judge(subject, cases)
-        assert judge(subject, cases[::-1]).resolution == both.resolution
+        alone = [judge(subject, [case], laws=REFEREE) for case in cases]
+        both = judge(subject, cases, laws=REFEREE)
+        turned = judge(subject, cases[::-1], laws=REFEREE)
+        assert turned.resolution == both.resolution
         assert both.calls["forward"] == sum(one.calls["forward"] for one in alone)
         assert both.resolution == {
             name: max(one.resolution[name] for one in alone)

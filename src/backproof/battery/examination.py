@@ -98,7 +98,7 @@ class Examination:
             base.finite,
             torch.ones_like(weights),
             stream(self.seed, 300),
-            float16=base.float16,
+            widest=base.widest,
         )
         return base.cotangent, self.trial.represent(one_sign * base.shift)
 

@@ -22,6 +22,7 @@ from backproof.probe import (
 )
 
 _TRIED = 8  # elements tried one by one beside outputs that are not finite
+_WIDEST_FLOAT16 = 8.0  # products with a cotangent must stay within 65504 and above 6e-5
 _UNDERFLOW_SHIFT = 2.0**-8  # tried once where float16 gradients overflow
 
 
@@ -41,6 +42,7 @@ class Base:
         floor: the typical size in the tensor that each output belongs to: what an
             output much smaller than its neighbours was probably computed from.
         groups: the tensor that each output belongs to, as slices.
+        most: the trial's own limit to the weights of a cotangent.
     """
 
     graph: Graph
@@ -53,6 +55,12 @@ class Base:
     shift: float
     floor: Tensor
     groups: tuple[slice, ...]
+    most: float
+
+    @property
+    def widest(self) -> float:
+        """How much more than the typical output one may weigh in a cotangent."""
+        return _WIDEST_FLOAT16 if self.float16 else self.most
 
     @property
     def float16(self) -> bool:
@@ -78,11 +86,13 @@ def begin(trial: Trial, seed: int) -> Base:
     floor, groups = torch.empty_like(size), tuple(o.part for o in trial.outputs)
     for part in groups:
         floor[part] = typical(size[part]) if bool(size[part].any()) else 0.0
-    base = Base(graph, precision, values, finite, size, [], [], 1.0, floor, groups)
+    base = Base(
+        graph, precision, values, finite, size, [], [], 1.0, floor, groups, trial.widest
+    )
     generator = stream(seed, 100)
     drawn = signs(generator, size.numel())
     weights = size.clamp(min=0.1 * typical(size))
-    cotangent = balanced(weights, finite, drawn, generator, float16=base.float16)
+    cotangent = balanced(weights, finite, drawn, generator, widest=base.widest)
     cotangent = trial.represent(cotangent)
     gradient = trial.pull(graph, cotangent)
     if base.float16 and not all(_is_finite(g) for g in gradient):

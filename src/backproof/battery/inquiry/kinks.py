@@ -197,7 +197,7 @@ def _cotangent(
     if way is not None:
         drawn = torch.where(way != 0, way.sign(), drawn)
     weights = base.values.abs().clamp(min=1e-3 * typical(base.values))
-    chosen = balanced(weights, outputs, drawn, generator, float16=base.float16)
+    chosen = balanced(weights, outputs, drawn, generator, widest=base.widest)
     return observer.trial.represent(chosen * base.shift)
 
 

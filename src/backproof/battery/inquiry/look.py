@@ -365,7 +365,7 @@ class Observer:
             smooth,
             signed.sign_(),
             stream(self.seed, 500),
-            float16=base.float16,
+            widest=base.widest,
         )
         first = trial.represent(drawn.mul_(base.shift))
         if not self._in_range(first):

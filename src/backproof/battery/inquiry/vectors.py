@@ -14,21 +14,18 @@ from backproof.probe import blocks, signed, spread, typical
 Vector = Sequence[Tensor | None]
 """One float64 (n_i,) an input; None where it stays put or has no gradient."""
 
-_WIDEST = 1e12  # ratio of a cotangent's largest weight to the typical one
-_WIDEST_FLOAT16 = 8.0  # products with it must stay within 65504 and above 6e-5
-
 
 def balanced(
-    weights: Tensor, mask: Tensor, signs: Tensor, generator: Generator, *, float16: bool
+    weights: Tensor, mask: Tensor, signs: Tensor, generator: Generator, *, widest: float
 ) -> Tensor:
     """A cotangent that gives each output inside `mask` the same say.
 
-    Entries are `signs` times [0.6, 1.4] times the typical weight over the output's own.
+    Entries are `signs` times [0.6, 1.4] times the typical weight over the output's own,
+    at most `widest` times as large as the typical one or as small.
 
     Shapes: all (num_outputs,); float64, `mask` boolean.
     """
     middle = typical(weights, mask)
-    widest = _WIDEST_FLOAT16 if float16 else _WIDEST
     entries = torch.empty_like(weights)
     for part in blocks(weights.numel()):
         share = torch.reciprocal(weights[part].clamp(min=1e-300)).mul_(middle)

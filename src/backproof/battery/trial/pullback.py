@@ -17,6 +17,8 @@ from backproof.battery.trial.trial import Graph, Trial
 from backproof.probe import ANYWHERE
 from backproof.subject import Case, Subject
 
+_WIDEST = 8.0
+
 
 def pullback(trial: Trial, graph: Graph, cotangent: Tensor) -> Trial:
     """A trial of (inputs, cotangents) -> gradients, at the case and this cotangent.
@@ -65,9 +67,12 @@ def _of_inputs_and_cotangents(
     domains = {
         i.name: i.point.domain for i in trial.inputs if i.point.domain != ANYWHERE
     }
-    return Trial(
+    other = Trial(
         Subject(function=gradients, name=trial.subject.name),
         Case(tuple(arguments), label=trial.case.label, domains=domains),
         seed=trial.seed,
         names=names,
     )
+    # A gradient that is nothing but rounding must not weigh as much as the others.
+    other.widest = _WIDEST
+    return other

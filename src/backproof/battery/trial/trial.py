@@ -83,6 +83,7 @@ class Trial:
         outputs: the differentiable outputs, known after the first `record`.
         single_use: whether a graph bears one backward only, so that each is recorded
             anew; set by whoever has found that out.
+        widest: how much more than a typical output one may weigh in a cotangent.
         calls: what it and its variants have called in the case's own types.
         wide_calls: the same in float64.
     """
@@ -102,6 +103,7 @@ class Trial:
         self.unrecorded: list[str] = []
         self._on_phase = on_phase
         self.single_use = False
+        self.widest = 1e12
         self._cloned = self._wide = self._differentiates = False
         found = _named_leaves(subject, case)
         self._names, self._leaves = names or found[0], found[1]
