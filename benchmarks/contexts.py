@@ -78,7 +78,7 @@ def measure(baseline: str, *, folder: Path, asked: str, seed: int) -> list[Row]:
     inputs = tuple(theirs.leaf())
     clock = _Clock()
     trial = Trial(subject_of(op), Case(inputs), seed=seed)
-    cells = survey(trial, chosen, on_phase=clock.start)
+    cells = list(survey(trial, chosen, on_phase=clock.start))
     clock.start("")
     told = {name: verdict for name, verdict, _ in theirs.run(op, shared)}
     if distributed.is_initialized():

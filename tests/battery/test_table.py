@@ -70,14 +70,12 @@ class Surveyed:
 
     def __call__(self, trial, contexts, on_phase):
         self.asked.append([c.name for c in contexts])
-        cells = []
         for context in contexts:
             on_phase(f"context {context.name}")
             status = self.statuses.get(context.name, RIGHT)
             if isinstance(status, BaseException):
                 raise status
-            cells.append(Cell(context.name, context.code, status, f"{status} here"))
-        return cells
+            yield Cell(context.name, context.code, status, f"{status} here")
 
 
 @pytest.fixture
@@ -179,9 +177,16 @@ def test_sys_exit_in_backward_is_a_crash_of_the_subject():
     assert (finding.code, finding.title) == ("BP101", "backward calls sys.exit('bye')")
 
 
-def test_sys_exit_in_a_context_names_it(surveyed):
+def test_sys_exit_in_a_context_names_it_and_keeps_the_cells_before_it(surveyed):
     surveyed(func_vjp=SystemExit(3))
-    judgement = judge(TANH, [Case((normal(4),))], contexts="func_grad,func_vjp")
+    names = "func_grad,func_vjp,func_jvp"
+    judgement = judge(TANH, [Case((normal(4),))], contexts=names)
+    statuses = {name: said["status"] for name, said in judgement.contexts.items()}
+    assert statuses == {
+        "func_grad": "right",
+        "func_vjp": "skipped",
+        "func_jvp": "skipped",
+    }
     assert judgement.verdict == "crashed"
     (finding,) = [f for f in judgement.findings if f.severity == "error"]
     assert finding.title == "context func_vjp calls sys.exit(3)"
@@ -197,6 +202,19 @@ def test_whoever_watches_knows_the_context(surveyed):
     code = next(c.code for c in CONTEXTS if c.name == "func_grad")
     assert ("context func_grad", code) in phases
     assert ("backward", "BP101") in phases
+
+
+def test_whoever_watches_knows_each_cell_at_once(surveyed):
+    surveyed(func_vjp=WRONG)
+    known = []
+    judge(
+        TANH, [Case((normal(4),))], laws=[], contexts="func_grad,func_vjp",
+        on_known=known.append,
+    )  # fmt: skip
+    assert [list(one.contexts) for one in known] == [
+        ["func_grad"], ["func_grad", "func_vjp"]
+    ]  # fmt: skip
+    assert [str(one.verdict) for one in known][-1] == "wrong"
 
 
 def test_a_budget_leaves_contexts_out(surveyed):

@@ -329,9 +329,12 @@ def test_a_crash_in_a_context_names_it_and_keeps_what_was_known(
 ):
     path = tmp_path / "inside.py"
     path.write_text(CONTEXT.replace("HANG", instead))
-    (judged,) = [e for e in events_of(path, contexts="func_grad")
+    (judged,) = [e for e in events_of(path, contexts="eager_fwd_bwd,func_grad")
                  if isinstance(e, Judged)]  # fmt: skip
     judgement = judged.judgement
+    assert list(judgement.contexts) == ["eager_fwd_bwd"]
+    assert judgement.contexts["eager_fwd_bwd"]["status"] == "right"
+    assert any("right in eager_fwd_bwd" in o.words for o in judgement.outcomes)
     assert judgement.verdict is Verdict.CRASHED
     assert judgement.findings[0].title == words
     assert judgement.outcome("BP101").status is Status.HELD

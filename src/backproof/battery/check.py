@@ -132,9 +132,13 @@ def judge(
         # Of itself torch warns on ways that only the laws take; where warnings are
         # errors they would pass for the subject's refusals.
         warnings.filterwarnings("ignore", module=r"torch(\.|$)")
-        hearing.ask(asked, lambda: on_known(hearing.judgement()))
+
+        def tell() -> None:
+            on_known(hearing.judgement())
+
+        hearing.ask(asked, tell)
         if chosen:
-            hearing.survey(chosen)
+            hearing.survey(chosen, tell)
     return hearing.judgement()
 
 

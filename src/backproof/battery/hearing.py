@@ -60,6 +60,7 @@ class Hearing:
         self._resolution: dict[str, float] = {}
         self._calls: dict[str, int] = {}
         self._cells: list[Cell] = []
+        self._told: list[Outcome] = []  # by the cells
 
     def ask(self, laws: Sequence[Law], on_outcome: Callable[[], None]) -> None:
         """Ask `laws` on every case, telling `on_outcome` after each.
@@ -75,40 +76,48 @@ class Hearing:
         for k in list(self._sittings):
             self._close(k)
 
-    def survey(self, contexts: Sequence[Context]) -> None:
-        """Run the first case in `contexts`, where it can run at all."""
+    def survey(self, contexts: Sequence[Context], on_cell: Callable[[], None]) -> None:
+        """Run the first case in `contexts`, where it can run at all.
+
+        `on_cell` is told after each of them.
+        """
         case = self._cases[0]
         if self.crashed:
             reason = "not tried: backward raises or ends the program in eager mode"
             self._cells = table.not_run(contexts, reason)
             return
         trial = Trial(self._subject, case, seed=self._seed, on_phase=self._enter)
-        for part in self._parts(contexts):
+        cells = table.cells_of(trial, contexts, self._entering(contexts))
+        reason = ""
+        while len(self._cells) < len(contexts):
             if self._spending.over(self._num_calls()):
                 reason = f"left out: the budget of {self._spending.budget} was spent"
-                self._cells += table.not_run(part, reason)
-                continue
+                break
             try:
-                self._cells += table.cells_of(trial, part, self._entering(part))
+                self._cells.append(next(cells))
             except SystemExit as error:
                 self._ended(self._code, page(self._code).title, case.label, error)
-                self._cells += table.not_run(part, f"{self._phase} ends the program")
+                reason = f"{self._phase} ends the program"
                 break
-        self.outcomes += table.outcomes_of(self._cells, case.label)
+            self._told = list(table.outcomes_of(self._cells, case.label))
+            on_cell()
+        self._cells += table.not_run(contexts[len(self._cells) :], reason)
+        self._told = list(table.outcomes_of(self._cells, case.label))
 
     def judgement(self) -> Judgement:
         """What is known by now."""
         where = self._subject.where
+        outcomes = (*self.outcomes, *self._told)
         return Judgement(
             name=self._subject.name,
             file=where.file if where else "",
             line=where.line if where else None,
-            verdict=fold_verdict(self.outcomes),
+            verdict=fold_verdict(outcomes),
             resolution=dict(self._resolution),
             calls=dict(self._calls),
             contexts=table.as_table(self._cells),
-            outcomes=tuple(self.outcomes),
-            findings=tuple(findings_of(self._subject, self.outcomes)),
+            outcomes=outcomes,
+            findings=tuple(findings_of(self._subject, outcomes)),
         )
 
     def _turns(self, laws: Sequence[Law]) -> Iterator[tuple[int, Law]]:
@@ -191,12 +200,6 @@ class Hearing:
     def _enter(self, phase: str) -> None:
         self._phase = phase
         self._on_phase(phase, self._code)
-
-    def _parts(self, contexts: Sequence[Context]) -> list[Sequence[Context]]:
-        """What is run before the budget is looked at again."""
-        if self._spending.budget is None:
-            return [contexts]
-        return [[one] for one in contexts]
 
     def _entering(self, contexts: Sequence[Context]) -> Callable[[str], None]:
         codes = {f"context {one.name}": one.code for one in contexts}

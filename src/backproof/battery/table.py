@@ -53,8 +53,8 @@ def selected(names: str | Collection[str] | None, subject: Subject) -> list[Cont
 
 def cells_of(
     trial: Trial, contexts: Sequence[Context], on_phase: Callable[[str], None]
-) -> list[Cell]:
-    """The subject of `trial` in each of `contexts`."""
+) -> Iterator[Cell]:
+    """The subject of `trial` in each of `contexts`, one after the other."""
     from backproof.battery.survey.survey import survey
 
     return survey(trial, contexts, on_phase=on_phase)

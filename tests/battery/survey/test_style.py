@@ -151,14 +151,14 @@ def test_a_control_is_of_its_style(style):
 
 @pytest.mark.parametrize("style", CONTROLS, ids=str)
 def test_a_control_is_right_and_no_fault_of_torch_is_blamed_on_it(style):
-    cells = survey(control_of(style).trial, "fast")
+    cells = list(survey(control_of(style).trial, "fast"))
     assert [c.name for c in cells if c.status is CellStatus.WRONG] == []
     assert [c.name for c in cells if c.status is CellStatus.SKIPPED] == []
 
 
 def test_the_composed_control_is_right_everywhere_and_our_code_refuses_nothing():
     """A context that fails in our own hands would call every subject a refusal."""
-    cells = survey(control_of(Style("composed")).trial, "fast")
+    cells = list(survey(control_of(Style("composed")).trial, "fast"))
     wanted = {CellStatus.RIGHT, CellStatus.NOT_APPLICABLE}
     assert {c.status for c in cells} == wanted
     off = [c.name for c in cells if c.status is not CellStatus.RIGHT]
@@ -167,7 +167,7 @@ def test_the_composed_control_is_right_everywhere_and_our_code_refuses_nothing()
 
 @pytest.mark.parametrize("group", ["compile,-inductor", "export"])
 def test_the_composed_control_compiles_and_exports(group):
-    cells = survey(control_of(Style("composed")).trial, group)
+    cells = list(survey(control_of(Style("composed")).trial, group))
     off = [c.name for c in cells if c.status is not CellStatus.RIGHT]
     assert set(off) <= {"autocast_compiled"}  # of float64 there is nothing to say
 

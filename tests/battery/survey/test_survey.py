@@ -37,7 +37,7 @@ class Round(Function):
 
 def cells_of(op, names, *inputs, **options):
     trial = Trial(subject_of(op), Case(inputs or (normal(3),)))
-    return survey(trial, names, **options)
+    return list(survey(trial, names, **options))
 
 
 def cell_of(op, names, *inputs):
@@ -135,9 +135,19 @@ def test_phases_are_told_before_each():
     assert phases == [f"context {c.name}" for c in cells]
 
 
-def test_an_unknown_name_is_bad_input():
+def test_an_unknown_name_is_bad_input_before_any_context_runs():
+    trial = Trial(subject_of(torch.tanh), Case((normal(3),)))
     with pytest.raises(BadInput, match="no context 'vnap'"):
-        cells_of(torch.tanh, "vnap")
+        survey(trial, "vnap")
+
+
+def test_a_context_runs_when_its_cell_is_asked_for():
+    phases = []
+    trial = Trial(subject_of(torch.tanh), Case((normal(3),)))
+    cells = survey(trial, "func_grad,func_vjp", on_phase=phases.append)
+    assert phases == []
+    assert next(cells).name == "func_grad"
+    assert phases == ["context func_grad"]
 
 
 def test_none_runs_nothing():

@@ -7,7 +7,7 @@ import re
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -83,8 +83,11 @@ def survey(
     *,
     on_phase: Callable[[str], None] = lambda phase: None,
     patience: float = 60.0,
-) -> list[Cell]:
+) -> Iterator[Cell]:
     """Run the subject in the named contexts; nothing of the caller's is changed.
+
+    Each runs when its cell is asked for, so that a crash of the process inside of one
+    leaves the cells before it.
 
     Args:
         trial: the subject on the case.
@@ -101,26 +104,35 @@ def survey(
         BadInput: a context that is not known.
     """
     contexts = select(names, CONTEXTS) if isinstance(names, str) else list(names)
+    return _cells(trial, contexts, on_phase, patience)
+
+
+def _cells(
+    trial: Trial,
+    contexts: Sequence[Context],
+    on_phase: Callable[[str], None],
+    patience: float,
+) -> Iterator[Cell]:
     if not contexts:
-        return []
+        return
     try:
         with surroundings_kept():
             scene = Scene(trial)
             style, operations = style_of(scene), num_operations(scene)
     except NoAnswer as reason:
-        return [_cell(c, CellStatus.SKIPPED, str(reason)) for c in contexts]
-    cells = []
+        yield from (_cell(c, CellStatus.SKIPPED, str(reason)) for c in contexts)
+        return
     spent: dict[str, float] = defaultdict(float)
     for context in contexts:
         too_long = _too_long(context, operations, spent[context.group], patience)
         if too_long:
-            cells.append(_cell(context, CellStatus.SKIPPED, too_long))
+            yield _cell(context, CellStatus.SKIPPED, too_long)
             continue
         on_phase(f"context {context.name}")
         start = time.process_time()
-        cells.append(_blamed(context, scene, style))
+        cell = _blamed(context, scene, style)
         spent[context.group] += time.process_time() - start
-    return cells
+        yield cell
 
 
 def _too_long(context: Context, operations: int, spent: float, patience: float) -> str:
