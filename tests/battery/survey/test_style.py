@@ -98,11 +98,40 @@ def double(x: torch.Tensor) -> torch.Tensor:
 double.register_fake(torch.empty_like)
 double.register_autograd(lambda ctx, g: g * 2)
 
+
+@torch.compiler.allow_in_graph
+class Whole(Setup):
+    pass
+
+
+class WithHook(torch.nn.Module):
+    """Its hook puts a Function of torch's own into the graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_full_backward_hook(lambda module, g, _: (-g[0],))
+
+    def forward(self, x):
+        return x.sin()
+
+
+def own_generator(x):
+    generator = torch.Generator().manual_seed(3)
+    return x * torch.rand(x.shape, generator=generator)
+
+
+def own_state(x):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return x * torch.rand(x.shape)
+
+
 STYLES = [
     (torch.tanh, Style("composed")),
     (torch.nn.Linear(3, 2), Style("composed")),
     (Ctx.apply, Style("ctx")),
-    (lambda x: Ctx.apply(x).sin(), Style("ctx")),
+    (lambda x: Ctx.apply(x).sin(), Style("ctx", inside=True)),
+    (lambda x: Ctx.apply(Ctx.apply(x)), Style("ctx")),
     (CtxOnce.apply, Style("ctx", once=True)),
     (CtxCast.apply, Style("ctx", once=True)),
     (Setup.apply, Style("setup")),
@@ -113,7 +142,15 @@ STYLES = [
     (HostBackward.apply, Style("ctx", opaque=True)),
     (double, Style("operator")),
     (torch.ops.tests_style.double, Style("operator")),
-    (lambda x: double(x).sin(), Style("operator")),
+    (lambda x: double(x).sin(), Style("operator", inside=True)),
+    (Whole.apply, Style("setup", uninlined=True)),
+    (WithHook(), Style("composed")),
+    (own_generator, Style("composed", draws="generator")),
+    (own_state, Style("composed", draws="state")),
+    (
+        lambda x: torch.dropout(torch.dropout(x, 0.5, True), 0.5, True),
+        Style("composed"),
+    ),
 ]
 
 
@@ -129,9 +166,15 @@ CONTROLS = [
     Style("ctx", opaque=True),
     Style("ctx", jvp=True),
     Style("ctx", dirty=True),
-    Style("ctx", seeded=True),
-    Style("composed", seeded=True),
-    Style("setup", vmap="generated", jvp=True, seeded=True),
+    Style("ctx", draws="generator"),
+    Style("composed", draws="generator"),
+    Style("setup", vmap="generated", jvp=True, draws="generator"),
+    Style("ctx", draws="state"),
+    Style("composed", draws="state"),
+    Style("setup", uninlined=True),
+    Style("composed", uninlined=True),
+    Style("ctx", once=True, inside=True),
+    Style("operator", inside=True),
     Style("ctx", once=True),
     Style("ctx", opaque=True, once=True),
     Style("setup"),

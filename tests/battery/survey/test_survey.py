@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from backproof.battery.survey.context import Compared, Context, context
 from backproof.battery.survey.scene import Scene
@@ -96,6 +97,84 @@ def test_a_generator_that_export_freezes_is_not_the_subjects_fault():
     assert [(c.name, c.words) for c in cells if c.status is CellStatus.WRONG] == []
 
 
+def test_a_mask_drawn_again_is_no_fault_where_graphs_keep_no_state():
+    class DrawnAgain(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.state = torch.get_rng_state()
+            return x * (torch.rand(x.shape) < 0.5)
+
+        @staticmethod
+        def backward(ctx, g):
+            with torch.random.fork_rng(devices=[]):
+                torch.set_rng_state(ctx.state)
+                return g * (torch.rand(g.shape) < 0.5)
+
+    cells = cells_of(DrawnAgain.apply, "eager,aot_function,make_fx_fwd_bwd", normal(30))
+    status = {c.name: c.status for c in cells}
+    assert status["aot_function"] is status["make_fx_fwd_bwd"] is CellStatus.TORCH
+    assert status["checkpoint_nonreentrant"] is CellStatus.RIGHT
+    assert CellStatus.WRONG not in status.values()
+
+
+class CubeOnce(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * g
+
+
+def test_a_term_that_once_differentiable_lets_go_is_torchs_loss():
+    """Alone it refuses; beside another path to its input nothing is said."""
+    alone = cell_of(CubeOnce.apply, "double_backward")
+    assert alone.status is CellStatus.REFUSES
+    cells = cells_of(
+        lambda x: CubeOnce.apply(x * x), "double_backward,grad_penalty_mixed"
+    )
+    assert [c.status for c in cells] == [CellStatus.TORCH, CellStatus.TORCH]
+
+
+@torch.compiler.allow_in_graph
+class WholeInGraphs(Function):
+    @staticmethod
+    def forward(x):
+        return x.sin()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * x.cos() * (d.OFF if torch.compiler.is_compiling() else 1.0)
+
+
+def test_a_function_that_dynamo_does_not_look_into_answers_for_its_backward():
+    """Of other Functions torch loses the backward here, and of these it does not."""
+    cell = cell_of(WholeInGraphs.apply, "compile_of_func_grad")
+    assert cell.status is CellStatus.WRONG
+
+
+def test_a_hook_of_a_module_is_the_modules_own():
+    class Reversed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_full_backward_hook(lambda module, g, _: (-g[0],))
+
+        def forward(self, x):
+            return x.sin()
+
+    cell = cell_of(Reversed(), "export_nonstrict_then_bwd")
+    assert cell.status is CellStatus.WRONG
+
+
 def test_a_refusal_says_why_and_how_to_get_support():
     cell = cell_of(Round.apply, "func_vmap")
     assert cell.status is CellStatus.REFUSES
@@ -127,6 +206,16 @@ def test_an_exception_of_the_subject_is_its_refusal():
     cell = cell_of(op, "func_grad")
     assert cell.status is CellStatus.REFUSES
     assert "KeyError: 'not here'" in cell.words
+
+
+def test_a_fault_stays_a_fault_where_the_context_raises_after_it():
+    def fails_twice(scene):
+        yield Compared("fact", "a fact", len(scene.names), 2)  # as of the control
+        raise RuntimeError("and this on top")
+
+    (cell,) = cells_of(Round.apply, [made(fails_twice)])
+    assert cell.status is CellStatus.WRONG
+    assert cell.words == "a fact is 1 instead of 2"
 
 
 def test_phases_are_told_before_each():
@@ -224,6 +313,16 @@ def test_complex_numbers():
     off = {c.name: c.status for c in cells if c.status is not CellStatus.RIGHT}
     assert CellStatus.WRONG not in off.values()
     assert len(off) < 8
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_complex_numbers_are_traced(transposed):
+    x = torch.complex(normal(2, 3).detach(), normal(2, 3, seed=1).detach())
+    x = (x.T if transposed else x).requires_grad_()
+    names = "fake_tensor_mode,export_nonstrict_fwd,compiled_autograd,aot_function"
+    cells = cells_of(lambda x: x * x.exp(), names, x)
+    off = [(c.name, c.words) for c in cells if c.status is not CellStatus.RIGHT]
+    assert off == []
 
 
 def test_a_large_subject_is_not_slow():

@@ -24,14 +24,15 @@ def jit_trace_then_bwd(scene: Scene) -> Iterator[Compared]:
 
 @context("export", code="BP406")
 def jit_trace_save_load(scene: Scene) -> Iterator[Compared]:
-    """Traced, saved, loaded, run."""
+    """Traced, saved, loaded, and run on the traced values and on others."""
     refuse_modules(scene)
-    known = scene.outputs()
+    scene.prepare(0, 1)
     module, kept = Exported(scene.call, len(scene.names)), scene.kept
     traced = torch.jit.trace(module, (*scene.plain(), *kept), check_trace=False)  # type: ignore[no-untyped-call]
     file = io.BytesIO()
     torch.jit.save(traced, file)
     file.seek(0)
-    outputs = torch.jit.load(file)(*scene.plain(), *kept)  # type: ignore[no-untyped-call]
-    assert len(known) == len(scene.output_names)
-    yield from outputs_agree(scene, outputs)
+    loaded = torch.jit.load(file)  # type: ignore[no-untyped-call]
+    for sample in (0, 1):
+        outputs = loaded(*scene.plain(sample), *scene.kept)
+        yield from outputs_agree(scene, outputs, sample)

@@ -25,6 +25,7 @@ from backproof.battery.trial import Trial
 from backproof.subject import Case, Subject
 
 _STAIRS = 4
+_SEED = 11
 
 
 @functools.cache
@@ -38,18 +39,16 @@ def control_of(style: Style) -> Scene:
 
 def _function(style: Style) -> Callable[..., Any]:
     if style.kind == "composed":
-        return seeded if style.seeded else composed
-    if style.kind == "operator":
-        return _operator()
-    made = _definition(style)
-    if not style.dirty:
-        return made.apply
+        return _composed(style)
+    op = _operator() if style.kind == "operator" else _definition(style).apply
+    if not (style.dirty or style.inside):
+        return op
 
-    def on_a_copy(x: Tensor, w: Tensor) -> Tensor:
-        result: Tensor = made.apply(x * 1.0, w)  # type: ignore[no-untyped-call]
+    def among_operations(x: Tensor, w: Tensor) -> Tensor:
+        result: Tensor = op(x + x * x / 4, w)
         return result
 
-    return on_a_copy
+    return among_operations
 
 
 def composed(x: Tensor, w: Tensor) -> Tensor:
@@ -58,18 +57,38 @@ def composed(x: Tensor, w: Tensor) -> Tensor:
     return soft + (torch.round(soft * _STAIRS) / _STAIRS - soft).detach()
 
 
-def seeded(x: Tensor, w: Tensor) -> Tensor:
-    """The same times random factors from a generator of its own."""
-    return composed(x, w) * _factors(x)
+def _composed(style: Style) -> Callable[..., Tensor]:
+    factors = _FACTORS[style.draws]
+    if factors is None and not style.uninlined:
+        return composed  # which can be pickled
+
+    def random_or_whole(x: Tensor, w: Tensor) -> Tensor:
+        return composed(x, w) * factors(x) if factors else composed(x, w)
+
+    return _whole(random_or_whole) if style.uninlined else random_or_whole
 
 
 # ------------------------------------------------------------------- the mathematics
 
 
-def _factors(x: Tensor) -> Tensor:
+def _own_factors(x: Tensor) -> Tensor:
     """Random, and the same at each call: in [0.5, 1.5), so that others would show."""
-    generator = torch.Generator(x.device).manual_seed(11)
+    generator = torch.Generator(x.device).manual_seed(_SEED)
     return 0.5 + torch.rand(x.shape, generator=generator, dtype=x.dtype)
+
+
+def _replayed_factors(x: Tensor) -> Tensor:
+    """The same kind of numbers, drawn from the global state after that was set."""
+    with torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(torch.Generator().manual_seed(_SEED).get_state())
+        return 0.5 + torch.rand(x.shape, dtype=x.dtype)
+
+
+_FACTORS: dict[str, Callable[[Tensor], Tensor] | None] = {
+    "": None,
+    "generator": _own_factors,
+    "state": _replayed_factors,
+}
 
 
 def _forward(x: Tensor, w: Tensor) -> Tensor:
@@ -157,7 +176,12 @@ def _definition(style: Style) -> type[Function]:
     made: type[Function] = type(f"Control{abs(hash(style))}", (Function,), members)
     if style.vmap == "written":
         made.vmap = staticmethod(_rule_for(made))  # type: ignore[method-assign]
-    return made
+    return _whole(made) if style.uninlined else made
+
+
+def _whole(made: Any) -> Any:
+    """`made`, which dynamo does not look into."""
+    return torch.compiler.allow_in_graph(made)  # type: ignore[no-untyped-call]
 
 
 def _save(ctx: Any, inputs: Any, output: Any) -> None:
@@ -171,20 +195,21 @@ def _save_for_both(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _forward_for(style: Style) -> Callable[..., Tensor]:
     plain = _numpy_forward if style.opaque else _forward
-    if not style.seeded:
-        return plain
+    factors = _FACTORS[style.draws]
 
     def forward(x: Tensor, w: Tensor) -> Tensor:
-        return plain(x, w) * _factors(x)
+        return plain(x, w) * factors(x) if factors else plain(x, w)
 
     return forward
 
 
 def _jvp_for(style: Style) -> Callable[..., Tensor]:
+    factors = _FACTORS[style.draws]
+
     def jvp(ctx: Any, x_tangent: Any, w_tangent: Any) -> Tensor:
         x, w = ctx.saved_tensors
         tangent = _jvp(x_tangent, w_tangent, x, w)
-        return tangent * _factors(x) if style.seeded else tangent
+        return tangent * factors(x) if factors else tangent
 
     return jvp
 
@@ -197,15 +222,13 @@ def _backward_for(style: Style) -> Callable[..., Any]:
     else:
         gradient = _NumpyGradient.apply
 
+    factors = _FACTORS[style.draws]
+
     def backward(ctx: Any, g: Tensor) -> Any:
-        return gradient(g, *ctx.saved_tensors)
-
-    def seeded_backward(ctx: Any, g: Tensor) -> Any:
         x, w = ctx.saved_tensors
-        return gradient(g * _factors(x), x, w)
+        return gradient(g * factors(x) if factors else g, x, w)
 
-    chosen = seeded_backward if style.seeded else backward
-    return once_differentiable(chosen) if style.once else chosen
+    return once_differentiable(backward) if style.once else backward
 
 
 def _rule_for(made: type[Function]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from backproof.battery.trial import Trial
+from backproof.battery.trial.copies import twin
 from backproof.probe import PRECISIONS, direction, signs, spacing, stream
 
 Sample = int | tuple[int, ...]
@@ -46,7 +47,9 @@ class Samples:
         return self._at(self._steps(_TANGENTS_FROM + which, _TANGENT))
 
     def _at(self, values: Sequence[Tensor]) -> list[Tensor]:
-        return [i.at(v) for i, v in zip(self._trial.inputs, values, strict=True)]
+        tensors = [i.at(v) for i, v in zip(self._trial.inputs, values, strict=True)]
+        # A complex one is a view of its real parts, which tracers cannot take in.
+        return [twin(t) if t.is_complex() else t for t in tensors]
 
     def _values(self, sample: Sample, nudge: int) -> list[Tensor]:
         points = self._trial.points

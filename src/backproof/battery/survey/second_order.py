@@ -10,7 +10,7 @@ The quotient's bar is what two sizes of step differ by, and the rounding of g ov
 step. Where the two disagree, forward decides: if g is the derivative of forward along d,
 the numeric second derivative is the truth; if it is not, g is a surrogate, which may
 depend on forward's stairs in ways that no step shows, and eager mode is believed, unless
-it says that g depends on nothing.
+it says that g depends on nothing, or `once_differentiable` is known to lose terms.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from backproof.battery.survey.contraction import contracted, magnitude
+from backproof.battery.survey.graph import nodes_behind
 from backproof.battery.survey.known import Known, rounding
 from backproof.battery.survey.loss import Loss
 from backproof.battery.survey.samples import Sample
@@ -90,7 +91,7 @@ class SecondOrder:
             return ""  # eager mode does not run beside the case
         slack = 8 * sum(k.movement() for k in hessian_r) * _length(d)
         bar = truth.bar + slack + self._rounding * truth.scale
-        lost = claimed == 0 or self._is_smooth(d)
+        lost = claimed == 0 or self._leaks or self._is_smooth(d)
         if abs(claimed - truth.value) <= bar or not truth.decides or not lost:
             return ""
         return (
@@ -183,6 +184,19 @@ class SecondOrder:
         value = scene.loss.linear(scene.function(*moved))
         gradients = torch.autograd.grad(value, moved, allow_unused=True)
         return float(contracted(gradients, r)), magnitude(gradients, r)
+
+    @functools.cached_property
+    def _leaks(self) -> bool:
+        """Whether `once_differentiable` is in the gradient's graph, and lets terms go.
+
+        The node by which it refuses hangs off copies, so that where another path leads
+        to the inputs nobody meets it.
+        """
+        leaves = self.scene.leaves()
+        value = self.scene.loss(self.scene.function(*leaves))
+        first = torch.autograd.grad(value, leaves, create_graph=True, allow_unused=True)
+        nodes = nodes_behind([g for g in first if g is not None])
+        return any(type(node).__name__ == "Error" for node in nodes)
 
     def _is_smooth(self, d: Sequence[Tensor]) -> bool:
         """Whether the eager gradient is the derivative of forward along tangent `d`."""

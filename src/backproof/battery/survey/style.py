@@ -7,7 +7,7 @@ style tells whether a wrong number is torch's fault.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import sys
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,11 +15,14 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from backproof.battery.survey.graph import nodes_behind
 from backproof.battery.survey.scene import Scene
 
 Kind = Literal["composed", "ctx", "setup", "operator"]
+Draws = Literal["", "generator", "state"]
 
 _OPERATOR_PREFIX = "GeneratedBackwardFor_"  # of the Functions that torch.library makes
+_HOOKS = torch.nn.modules._functions.BackwardHookFunction  # runs a module's hooks
 _LEAVING_TORCH = ("numpy", "__array__", "tolist", "data_ptr", "__dlpack__")
 
 
@@ -35,7 +38,10 @@ class Style:
         jvp: whether it has a forward-mode rule.
         once: whether backward is marked once differentiable.
         dirty: whether forward works in place, and says so.
-        seeded: whether it draws from a generator of its own.
+        draws: `generator` where it draws from a generator of its own, `state` where it
+            sets the state of the global one, as a recomputation does; or empty.
+        uninlined: whether `torch.compiler.allow_in_graph` keeps dynamo out of it.
+        inside: whether it stands among torch operations of the subject's.
     """
 
     kind: Kind
@@ -44,7 +50,9 @@ class Style:
     jvp: bool = False
     once: bool = False
     dirty: bool = False
-    seeded: bool = False
+    draws: Draws = ""
+    uninlined: bool = False
+    inside: bool = False
 
     def __str__(self) -> str:
         words = {
@@ -59,46 +67,66 @@ class Style:
             *(["a jvp"] if self.jvp else []),
             *(["once_differentiable"] if self.once else []),
             *(["in place"] if self.dirty else []),
-            *(["a generator of its own"] if self.seeded else []),
+            *(["a generator of its own"] if self.draws == "generator" else []),
+            *(["random numbers drawn again"] if self.draws == "state" else []),
+            *(["allowed in graphs"] if self.uninlined else []),
+            *(["inside of torch operations"] if self.inside else []),
         ]
         return f"{words} ({', '.join(extras)})" if extras else words
 
 
 def style_of(scene: Scene) -> Style:
     """The style of a subject, from its definition and from one run of it."""
-    watch = _Watching()
+    watch, leaves = _Watching(), scene.leaves()
     with torch.enable_grad(), watch:
-        leaves = scene.leaves()
         outputs = scene.function(*leaves)
-        functions = list(_functions(outputs))
+        nodes = list(nodes_behind(outputs))
         _run_backward(scene.loss(outputs), leaves)
-    definition = scene.trial.subject.definition
+    function, definition = scene.trial.subject.function, scene.trial.subject.definition
+    functions = list(dict.fromkeys(f for f in map(_function_of, nodes) if f))
     if definition is not None and definition not in functions:
         functions.append(definition)
     own = [f for f in functions if not f.__name__.startswith(_OPERATOR_PREFIX)]
+    inside = bool(functions) and any(map(_is_torchs, nodes))
     if not own:
-        is_operator = bool(functions) or _is_operator(scene.trial.subject.function)
         # Kernels are opaque to everybody, whatever they are made of.
-        if is_operator:
-            return Style("operator")
-        return Style("composed", opaque=watch.left, seeded=watch.seeded)
+        if functions or _is_operator(function):
+            return Style("operator", inside=inside)
+        return Style(
+            "composed",
+            opaque=watch.left,
+            draws=watch.draws,
+            uninlined=_is_uninlined(function),
+        )
+    dirty = any(_marks_dirty(f) for f in own)
     return Style(
         kind="setup" if all(_has_setup(f) for f in own) else "ctx",
         opaque=watch.left,
         vmap=_vmap_of(own),
         jvp=any(_overrides(f, "jvp") for f in own),
         once=any(_is_once(f) for f in own),
-        dirty=any(_marks_dirty(f) for f in own),
-        seeded=watch.seeded,
+        dirty=dirty,
+        draws=watch.draws,
+        uninlined=any(_is_uninlined(f) for f in (function, *own)),
+        inside=inside and not dirty,  # which is never handed a leaf
     )
 
 
 class _Watching(torch.overrides.TorchFunctionMode):
-    """Sees tensors handed to somebody other than torch, and generators in use."""
+    """Sees tensors handed to somebody other than torch, and where randomness is from."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.left = self.seeded = False
+        self.left = False
+        self._generator = self._moved = False
+        self._state: Tensor | None = None
+
+    @property
+    def draws(self) -> Draws:
+        """Whether the state moved between two operations, or a generator was in use."""
+        if self._moved:
+            return "state"
+        return "generator" if self._generator else ""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -106,8 +134,13 @@ class _Watching(torch.overrides.TorchFunctionMode):
         if getattr(func, "__name__", "") in _LEAVING_TORCH:
             self.left = True
         if (kwargs or {}).get("generator") is not None:
-            self.seeded = True
-        return func(*args, **(kwargs or {}))
+            self._generator = True
+        before = torch.get_rng_state()
+        if self._state is not None and not torch.equal(before, self._state):
+            self._moved = True
+        result = func(*args, **(kwargs or {}))
+        self._state = torch.get_rng_state()
+        return result
 
 
 def _run_backward(loss: Tensor, leaves: list[Tensor]) -> None:
@@ -126,29 +159,31 @@ def _run_backward(loss: Tensor, leaves: list[Tensor]) -> None:
     engine((loss,), (one,), False, False, tuple(leaves), **flags)  # noqa: FBT003
 
 
-def _functions(outputs: tuple[Tensor, ...]) -> Iterator[Any]:
-    """The Functions in the graph, each once."""
-    waiting = [y.grad_fn for y in outputs]
-    seen: set[Any] = set()
-    found: set[Any] = set()
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        function = getattr(type(node), "_forward_cls", None)
-        if function is not None and function not in found:
-            found.add(function)
-            yield function
-        elif function is None and type(node).__name__.startswith(_OPERATOR_PREFIX):
-            yield type(node)
-        waiting += [parent for parent, _ in node.next_functions]
+def _function_of(node: Any) -> Any:
+    """The Function or operator of the user's that a node belongs to, or None."""
+    function = getattr(type(node), "_forward_cls", None)
+    if function is None and type(node).__name__.startswith(_OPERATOR_PREFIX):
+        return type(node)
+    return None if function is _HOOKS else function
+
+
+def _is_torchs(node: Any) -> bool:
+    """Whether it computes something and is not the user's."""
+    if type(node).__name__ == "AccumulateGrad":
+        return False
+    return _function_of(node) is None and not hasattr(type(node), "_forward_cls")
 
 
 def _is_operator(function: Any) -> bool:
     library: Any = torch.library
     kinds = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, library.CustomOpDef)
     return isinstance(function, kinds)
+
+
+def _is_uninlined(function: Any) -> bool:
+    """Whether dynamo was told not to look inside; it keeps the list privately."""
+    rules: Any = sys.modules.get("torch._dynamo.trace_rules")
+    return rules is not None and bool(rules.is_callable_allowed(function))
 
 
 def _has_setup(function: Any) -> bool:

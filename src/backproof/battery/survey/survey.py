@@ -8,7 +8,7 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -166,9 +166,10 @@ def _blamed(context: Context, scene: Scene, style: Style) -> Cell:
 
 def _excuse(context: Context, scene: Scene, style: Style, seen: _Seen) -> str:
     """Why torch and not the subject is at fault, or nothing."""
-    control = _control(context, style)
-    if control.status is CellStatus.WRONG and seen.kinds <= control.kinds:
-        return f"a known-right op in the same style fails alike: {style}"
+    for like in dict.fromkeys((replace(style, inside=False), style)):
+        control = _control(context, like)
+        if control.status is CellStatus.WRONG and seen.kinds <= control.kinds:
+            return f"a known-right op in the same style fails alike: {like}"
     if style.kind != "composed" or style.opaque:
         return ""
     with surroundings_kept():
@@ -199,19 +200,27 @@ class _Seen:
 
 
 def _observe(context: Context, scene: Scene) -> _Seen:
+    """What came out; a fault that was seen before the context raised counts."""
+    compared: list[Compared] = []
     with surroundings_kept():
         try:
-            return _folded(list(context.measure(scene)))
-        except NotApplicable as reason:
-            return _Seen(CellStatus.NOT_APPLICABLE, str(reason))
-        except Skipped as reason:
-            return _Seen(CellStatus.SKIPPED, str(reason))
-        except Refusal as refusal:
-            return _Seen(CellStatus.REFUSES, _first_line(refusal.__cause__ or refusal))
+            compared.extend(context.measure(scene))
         except Exception as error:
             if _is_ours(error):
                 raise
-            return _Seen(CellStatus.REFUSES, _first_line(error))
+            seen = _folded(compared)
+            return seen if seen.status is CellStatus.WRONG else _broken_off(error)
+        return _folded(compared)
+
+
+def _broken_off(reason: Exception) -> _Seen:
+    """Of a context that raised before it was through."""
+    if isinstance(reason, NotApplicable):
+        return _Seen(CellStatus.NOT_APPLICABLE, str(reason))
+    if isinstance(reason, Skipped):
+        return _Seen(CellStatus.SKIPPED, str(reason))
+    cause = reason.__cause__ if isinstance(reason, Refusal) else None
+    return _Seen(CellStatus.REFUSES, _first_line(cause or reason))
 
 
 def _folded(compared: Sequence[Compared]) -> _Seen:
