@@ -9,10 +9,8 @@ import torch
 from planted.member import FLOAT32, fault, normal, twin
 from torch import nn
 from torch.autograd import Function
-from torch.utils.checkpoint import checkpoint
 
 _CHECKPOINTS = ("checkpoint_nonreentrant", "checkpoint_reentrant")
-_AUTOCAST = ("autocast",)
 
 # ----------------------------------------------------------------------------- faults
 
@@ -53,26 +51,6 @@ def numpy_dropout(x):
     return 2 * x * mask
 
 
-@fault(normal(4, 6, dtype=FLOAT32), normal(6, 3, dtype=FLOAT32), contexts=_AUTOCAST)
-class AgainWithoutAutocast(Function):
-    """Computes again outside of autocast, where the epsilon is that of 32 bits."""
-
-    @staticmethod
-    def forward(ctx, x, w):
-        ctx.save_for_backward(x, w)
-        return _normed_product(x, w)
-
-    @staticmethod
-    def backward(ctx, g):
-        y, pull = torch.func.vjp(_normed_product, *ctx.saved_tensors)
-        return pull(g.to(y.dtype))
-
-
-def _normed_product(x, w):
-    y = x @ w
-    return y / (y.abs() + torch.finfo(y.dtype).eps ** 0.25)
-
-
 # ------------------------------------------------------------------------------ twins
 
 
@@ -111,12 +89,6 @@ class ProjectionForInference(nn.Module):
         if self.kept is None or self.kept[0] is not w or self.kept[1] != w._version:
             self.kept = (w, w._version, w / w.norm())
         return x * self.kept[2]
-
-
-@twin(normal(4, 6, dtype=FLOAT32), normal(6, 3, dtype=FLOAT32), contexts=_AUTOCAST)
-def checkpointed(x, w):
-    """Lets torch's own checkpoint compute again, under forward's settings."""
-    return checkpoint(_normed_product, x, w, use_reentrant=False)
 
 
 @twin(normal(64), contexts=_CHECKPOINTS)

@@ -6,6 +6,7 @@ import torch
 from planted.member import FLOAT32, fault, normal, twin
 from torch.amp import custom_bwd, custom_fwd
 from torch.autograd import Function
+from torch.utils.checkpoint import checkpoint
 
 # ----------------------------------------------------------------------------- faults
 
@@ -101,7 +102,33 @@ class AnotherTypeWhenCompiled(Function):
         return g @ w, g.T @ x
 
 
+@fault(normal(4, 6, dtype=FLOAT32), normal(6, 3, dtype=FLOAT32))
+class AgainWithoutAutocast(Function):
+    """Computes again outside of autocast, where the epsilon is that of 32 bits."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return _normed_product(x, w)
+
+    @staticmethod
+    def backward(ctx, g):
+        y, pull = torch.func.vjp(_normed_product, *ctx.saved_tensors)
+        return pull(g.to(y.dtype))
+
+
+def _normed_product(x, w):
+    y = x @ w
+    return y / (y.abs() + torch.finfo(y.dtype).eps ** 0.25)
+
+
 # ------------------------------------------------------------------------------ twins
+
+
+@twin(normal(4, 6, dtype=FLOAT32), normal(6, 3, dtype=FLOAT32))
+def checkpointed(x, w):
+    """Lets torch's own checkpoint compute again, under forward's settings."""
+    return checkpoint(_normed_product, x, w, use_reentrant=False)
 
 
 @twin(normal(2, 3, 4, dtype=FLOAT32), normal(2, 4, 5, dtype=FLOAT32))

@@ -1,5 +1,7 @@
 """Faults that show in a few contexts, each with a healthy twin."""
 
+import threading
+
 import pytest
 import torch
 from torch.autograd import Function
@@ -132,6 +134,88 @@ def test_a_wrong_batching_rule_shows(rule, never, somewhere):
     assert somewhere <= set(found.values())
 
 
+def first_for_both(op, in_dims, x, w):
+    d = next(d for d in in_dims if d is not None)
+    return op.apply(*(front(t, d, t.shape[d]) for t in (x, w))), 0
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 4), (2, 2, 2)])
+def test_a_batch_is_as_long_as_the_axis_that_is_mistaken_for_it(shape):
+    """So that the wrong axis gives wrong numbers, and no error that is a refusal."""
+    inputs = normal(*shape), normal(*shape, seed=1)
+    found = statuses("vmap_mixed_dims", batched_by(first_for_both), *inputs)
+    assert found == {"vmap_mixed_dims": WRONG}
+    found = statuses("vmap_mixed_dims,vmap_uneven", batched_by(right_rule), *inputs)
+    assert set(found.values()) == {RIGHT}
+
+
+def test_a_shared_input_is_no_batch():
+    """A vector that all examples share is taken for a number an example."""
+
+    def number_each(op, in_dims, x, w):
+        return op.apply(x, w if in_dims[1] == 0 else w.unsqueeze(-1)), 0
+
+    found = statuses(
+        "vmap_uneven", batched_by(number_each), normal(5), normal(5, seed=1)
+    )
+    assert found == {"vmap_uneven": WRONG}
+
+
+@pytest.mark.parametrize("name", ["jit_trace_save_load", "make_fx_fwd_bwd"])
+def test_a_number_of_the_traced_values_shows_on_others(name):
+    found = cell(name, lambda x: x * float(x.detach().abs().sum()), normal(4))
+    assert found.status is (WRONG if name == "jit_trace_save_load" else REFUSES)
+    assert cell(name, lambda x: x * x.detach().abs().sum(), normal(4)).status is RIGHT
+
+
+class Averaging(torch.nn.Module):
+    """Moves a running average at each call."""
+
+    def __init__(self, *, uses_it):
+        super().__init__()
+        self.register_buffer("average", torch.ones((), dtype=torch.double))
+        self.uses_it = uses_it
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.average.mul_(0.5).add_(x.shape[0])
+        return x.tanh() / (self.average.clone() if self.uses_it else 2.0)
+
+
+CHECKPOINTS = (
+    "checkpoint_nonreentrant,checkpoint_reentrant,selective_checkpoint_must_save"
+)
+
+
+@pytest.mark.parametrize(("uses_it", "expected"), [(True, WRONG), (False, RIGHT)])
+def test_a_module_under_a_checkpoint_remembers_its_first_call(uses_it, expected):
+    module = Averaging(uses_it=uses_it)
+    assert set(statuses(CHECKPOINTS, module, normal(4)).values()) == {expected}
+    assert float(module.average) == 1.0
+
+
+class Local(Function):
+    """Leaves its slope with the thread, and takes 1 where there is none."""
+
+    kept = threading.local()
+
+    @staticmethod
+    def forward(ctx, x):
+        Local.kept.slope = 1 - torch.tanh(x) ** 2
+        return torch.tanh(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * getattr(Local.kept, "slope", 1.0)
+
+
+def test_backward_runs_in_another_thread_too():
+    found = cell("threads_backward", Local.apply, normal(4))
+    assert found.status is WRONG
+    lines = found.words.splitlines()
+    assert all("backward in another thread than forward" in line for line in lines)
+
+
 def test_repeats_are_compared():
     calls = []
 
@@ -199,6 +283,37 @@ def test_autocast_compares_backward_outside_of_the_region_with_inside():
     assert found.status is WRONG, found.words
     plain = statuses("autocast,autocast_compiled", lambda x, w: torch.relu(x @ w), x, w)
     assert set(plain.values()) == {RIGHT}
+
+
+class Products(Function):
+    """Multiplies a cotangent of 16 bits with what it saved in 32."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return torch.bmm(x, w)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return torch.bmm(g, w.mT), torch.bmm(x.mT, g)
+
+
+class Careful(Products):
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        if g.dtype != x.dtype:
+            raise RuntimeError(f"dtype {g.dtype} is not supported")
+        return torch.bmm(g, w.mT), torch.bmm(x.mT, g)
+
+
+@pytest.mark.parametrize(("op", "expected"), [(Products, WRONG), (Careful, REFUSES)])
+def test_two_types_in_backward_are_a_fault_and_a_refusal_is_none(op, expected):
+    x = normal(2, 3, 4, dtype=torch.float32)
+    w = normal(2, 4, 5, dtype=torch.float32, seed=1)
+    found = cell("autocast", op.apply, x, w)
+    assert found.status is expected, found.words
 
 
 def test_autocast_asks_for_the_same_types_compiled():

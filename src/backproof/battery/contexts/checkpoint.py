@@ -26,7 +26,7 @@ from backproof.battery.survey.scene import Scene
 def checkpoint_nonreentrant(scene: Scene) -> Iterator[Compared]:
     """`checkpoint(use_reentrant=False)`."""
     scene.prepare()
-    function = scene.function
+    function = scene.remembering
     yield from both_agree(
         scene, lambda *tensors: checkpoint(function, *tensors, use_reentrant=False)
     )
@@ -37,7 +37,7 @@ def checkpoint_reentrant(scene: Scene) -> Iterator[Compared]:
     """`checkpoint(use_reentrant=True)`, which runs the engine inside of itself."""
     scene.prepare()
     leaves = scene.leaves()
-    outputs = checkpoint(scene.function, *leaves, use_reentrant=True)
+    outputs = checkpoint(scene.remembering, *leaves, use_reentrant=True)
     yield from outputs_agree(scene, outputs)
     scene.loss(outputs).backward()  # type: ignore[no-untyped-call]
     yield from gradients_agree(scene, [x.grad for x in leaves])
@@ -47,7 +47,7 @@ def checkpoint_reentrant(scene: Scene) -> Iterator[Compared]:
 def selective_checkpoint_must_save(scene: Scene) -> Iterator[Compared]:
     """A selective checkpoint that saves what custom operators return."""
     scene.prepare()
-    function = scene.function
+    function = scene.remembering
 
     def policy(_: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
         native = "aten" in str(op)

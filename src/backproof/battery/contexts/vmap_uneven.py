@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import torch
 from torch.func import vmap
 
+from backproof.battery.survey.batch_size import telling_size
 from backproof.battery.survey.context import Compared, NotApplicable, compared, context
 from backproof.battery.survey.known import stacked
 from backproof.battery.survey.scene import Scene
 
-_SIZE = 3
 _SUBSETS = 4
 
 
@@ -23,11 +23,12 @@ def vmap_uneven(scene: Scene) -> Iterator[Compared]:
     if count < 2:
         raise NotApplicable("there is one differentiable input only")
     for batched in _subsets(count):
-        plain, stacked = scene.plain(), scene.batch(_SIZE)
+        size = telling_size(scene, [k for k in range(count) if k not in batched])
+        plain, stacked = scene.plain(), scene.batch(size)
         given = [stacked[k] if k in batched else plain[k] for k in range(count)]
         dims = tuple(0 if k in batched else None for k in range(count))
         found = vmap(scene.function, in_dims=dims, randomness="same")(*given)
-        known = scene.shared(_SIZE, batched=batched)
+        known = scene.shared(size, batched=batched)
         names = ", ".join(scene.names[k] for k in batched)
         for name, mine, right in zip(scene.output_names, found, known, strict=True):
             what = f"{name} with {names} batched"

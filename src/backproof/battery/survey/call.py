@@ -159,6 +159,18 @@ def separate(call: Call) -> Call:
     return replace(call, function=own)
 
 
+def remembering(call: Call, kept: Sequence[Tensor]) -> Call:
+    """The same with a module of its own whose buffers are kept from call to call."""
+    if not isinstance(call.function, Exchange) or not call.function.buffers:
+        return call
+    own = separate(call)
+    assert isinstance(own.function, Exchange)
+    for name, k in own.function.buffers.items():
+        prefix, _, last = name.rpartition(".")
+        own.function.module.get_submodule(prefix)._buffers[last] = kept[k]
+    return replace(own, function=replace(own.function, buffers={}))
+
+
 def with_outputs(call: Call, returned: Any) -> Call:
     """The call that picks every output of `returned` that autograd recorded."""
     paths = [

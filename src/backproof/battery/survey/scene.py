@@ -25,6 +25,7 @@ from backproof.battery.survey.call import (
     Held,
     Path,
     call_of,
+    remembering,
     separate,
     with_outputs,
 )
@@ -129,6 +130,17 @@ class Scene:
         """The same, sharing no module with other calls."""
         call, kept = self._call_and_kept()
         own = separate(call)
+
+        def function(*tensors: Tensor) -> tuple[Tensor, ...]:
+            return own(tensors, kept)
+
+        return function
+
+    @property
+    def remembering(self) -> Callable[..., tuple[Tensor, ...]]:
+        """The same with a module that remembers its calls, as a user's does."""
+        call, kept = self._call_and_kept()
+        own = remembering(call, kept)
 
         def function(*tensors: Tensor) -> tuple[Tensor, ...]:
             return own(tensors, kept)

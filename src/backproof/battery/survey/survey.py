@@ -242,9 +242,10 @@ def _folded(compared: Sequence[Compared]) -> _Seen:
     if not compared:
         return _Seen(CellStatus.NOT_APPLICABLE, "nothing came out that can be compared")
     if wrong:
-        lines = wrong[:_MOST_LINES]
-        if len(wrong) > _MOST_LINES:
-            lines.append(f"and {len(wrong) - _MOST_LINES} more")
+        distinct = list(dict.fromkeys(wrong))
+        lines = distinct[:_MOST_LINES]
+        if len(distinct) > _MOST_LINES:
+            lines.append(f"and {len(distinct) - _MOST_LINES} more")
         return _Seen(CellStatus.WRONG, "\n".join(lines), numbers, frozenset(kinds))
     return _Seen(CellStatus.RIGHT, "")
 
