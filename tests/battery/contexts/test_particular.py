@@ -276,6 +276,22 @@ def test_fake(name, fake, expected):
     assert meta.status is (REFUSES if fake is None else expected), meta.words
 
 
+def test_a_fake_rule_that_makes_complex_numbers_of_real_ones():
+    @torch.library.custom_op("tests_contexts::power", mutates_args=())
+    def power(z: torch.Tensor) -> torch.Tensor:
+        return z.abs().square()
+
+    power.register_fake(torch.empty_like)
+    power.register_autograd(
+        lambda ctx, g: 2 * g * ctx.saved_tensors[0],
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    z = torch.complex(normal(3).detach(), normal(3, seed=1).detach()).requires_grad_()
+    found = cell("fake_tensor_mode", power, z)
+    assert found.status is WRONG
+    assert "the form of output is" in found.words
+
+
 def test_autocast_compares_backward_outside_of_the_region_with_inside():
     x = normal(512, 48, dtype=torch.float32)
     w = normal(48, 32, dtype=torch.float32, seed=1)

