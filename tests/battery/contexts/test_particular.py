@@ -216,6 +216,15 @@ def test_backward_runs_in_another_thread_too():
     assert all("backward in another thread than forward" in line for line in lines)
 
 
+def test_threads_that_set_the_state_of_all_threads_are_not_compared():
+    def op(x):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(5)
+            return x * torch.rand(x.shape)
+
+    assert cell("threads_backward", op, normal(4)).status is NOT_APPLICABLE
+
+
 def test_repeats_are_compared():
     calls = []
 

@@ -126,6 +126,25 @@ def own_state(x):
         return x * torch.rand(x.shape)
 
 
+@torch.library.custom_op("tests_style::factors", mutates_args=())
+def factors(x: torch.Tensor) -> torch.Tensor:
+    return own_state(torch.ones_like(x))
+
+
+factors.register_fake(torch.empty_like)
+factors.register_autograd(lambda ctx, g: 0 * g)
+
+
+def own_state_in_a_kernel(x):
+    return x * factors(x)
+
+
+def state_set_and_not_used(x):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return x.sin()
+
+
 STYLES = [
     (torch.tanh, Style("composed")),
     (torch.nn.Linear(3, 2), Style("composed")),
@@ -147,6 +166,8 @@ STYLES = [
     (WithHook(), Style("composed")),
     (own_generator, Style("composed", draws="generator")),
     (own_state, Style("composed", draws="state")),
+    (own_state_in_a_kernel, Style("operator", draws="state", inside=True)),
+    (state_set_and_not_used, Style("composed")),
     (
         lambda x: torch.dropout(torch.dropout(x, 0.5, True), 0.5, True),
         Style("composed"),
@@ -175,6 +196,7 @@ CONTROLS = [
     Style("composed", uninlined=True),
     Style("ctx", once=True, inside=True),
     Style("operator", inside=True),
+    Style("operator", draws="state"),
     Style("ctx", once=True),
     Style("ctx", opaque=True, once=True),
     Style("setup"),

@@ -13,6 +13,7 @@ from torch import Tensor
 from backproof.battery.survey.agreement import gradients_agree, outputs_agree
 from backproof.battery.survey.context import Compared, NotApplicable, context
 from backproof.battery.survey.scene import Scene
+from backproof.battery.survey.style import style_of
 
 _THREADS = 4
 _ROUNDS = (0, 0, 0, 0, 1, 1)  # whose graph each thread runs backward of, from its own
@@ -22,7 +23,7 @@ _PATIENCE = 60.0  # seconds for all threads to meet
 @context("eager", code="BP602")
 def threads_backward(scene: Scene) -> Iterator[Compared]:
     """All threads run forward, meet, and run backward, of other threads' calls as well."""
-    if scene.draws:
+    if scene.draws or style_of(scene).draws == "state":
         raise NotApplicable(
             "threads draw from one stream of random numbers in any order"
         )

@@ -21,6 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.style import Style
+from backproof.battery.survey.watching import Draws
 from backproof.battery.trial import Trial
 from backproof.subject import Case, Subject
 
@@ -40,7 +41,8 @@ def control_of(style: Style) -> Scene:
 def _function(style: Style) -> Callable[..., Any]:
     if style.kind == "composed":
         return _composed(style)
-    op = _operator() if style.kind == "operator" else _definition(style).apply
+    operator = style.kind == "operator"
+    op = _operator(style.draws) if operator else _definition(style).apply
     if not (style.dirty or style.inside):
         return op
 
@@ -84,7 +86,7 @@ def _replayed_factors(x: Tensor) -> Tensor:
         return 0.5 + torch.rand(x.shape, dtype=x.dtype)
 
 
-_FACTORS: dict[str, Callable[[Tensor], Tensor] | None] = {
+_FACTORS: dict[Draws, Callable[[Tensor], Tensor] | None] = {
     "": None,
     "generator": _own_factors,
     "state": _replayed_factors,
@@ -252,19 +254,21 @@ def _aligned(in_dims: Any, tensors: tuple[Tensor, ...]) -> list[Tensor]:
 
 
 @functools.cache
-def _operator() -> Callable[..., Any]:
+def _operator(draws: Draws) -> Callable[..., Any]:
     """A registered operator with a fake rule and a gradient."""
+    factors = _FACTORS[draws]
 
-    @torch.library.custom_op("backproof_control::stairs", mutates_args=())
+    @torch.library.custom_op(f"backproof_control::stairs{draws}", mutates_args=())
     def stairs(x: Tensor, w: Tensor) -> Tensor:
-        return _forward(x, w)
+        return _forward(x, w) * factors(x) if factors else _forward(x, w)
 
     @stairs.register_fake
     def _(x: Tensor, w: Tensor) -> Tensor:
         return torch.empty_like(x)
 
     def backward(ctx: Any, g: Tensor) -> Any:
-        return _backward(g, *ctx.saved_tensors)
+        x, w = ctx.saved_tensors
+        return _backward(g * factors(x) if factors else g, x, w)
 
     def save(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.save_for_backward(*inputs)

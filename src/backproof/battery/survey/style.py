@@ -17,13 +17,12 @@ from torch.autograd import Function
 
 from backproof.battery.survey.graph import nodes_behind
 from backproof.battery.survey.scene import Scene
+from backproof.battery.survey.watching import Draws, Watching
 
 Kind = Literal["composed", "ctx", "setup", "operator"]
-Draws = Literal["", "generator", "state"]
 
 _OPERATOR_PREFIX = "GeneratedBackwardFor_"  # of the Functions that torch.library makes
 _HOOKS = torch.nn.modules._functions.BackwardHookFunction  # runs a module's hooks
-_LEAVING_TORCH = ("numpy", "__array__", "tolist", "data_ptr", "__dlpack__")
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Style:
 
 def style_of(scene: Scene) -> Style:
     """The style of a subject, from its definition and from one run of it."""
-    watch, leaves = _Watching(), scene.leaves()
+    watch, leaves = Watching(), scene.leaves()
     with torch.enable_grad(), watch:
         outputs = scene.function(*leaves)
         nodes = list(nodes_behind(outputs))
@@ -91,7 +90,7 @@ def style_of(scene: Scene) -> Style:
     if not own:
         # Kernels are opaque to everybody, whatever they are made of.
         if functions or _is_operator(function):
-            return Style("operator", inside=inside)
+            return Style("operator", draws=watch.draws, inside=inside)
         return Style(
             "composed",
             opaque=watch.left,
@@ -110,37 +109,6 @@ def style_of(scene: Scene) -> Style:
         uninlined=any(_is_uninlined(f) for f in (function, *own)),
         inside=inside and not dirty,  # which is never handed a leaf
     )
-
-
-class _Watching(torch.overrides.TorchFunctionMode):
-    """Sees tensors handed to somebody other than torch, and where randomness is from."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.left = False
-        self._generator = self._moved = False
-        self._state: Tensor | None = None
-
-    @property
-    def draws(self) -> Draws:
-        """Whether the state moved between two operations, or a generator was in use."""
-        if self._moved:
-            return "state"
-        return "generator" if self._generator else ""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if getattr(func, "__name__", "") in _LEAVING_TORCH:
-            self.left = True
-        if (kwargs or {}).get("generator") is not None:
-            self._generator = True
-        before = torch.get_rng_state()
-        if self._state is not None and not torch.equal(before, self._state):
-            self._moved = True
-        result = func(*args, **(kwargs or {}))
-        self._state = torch.get_rng_state()
-        return result
 
 
 def _run_backward(loss: Tensor, leaves: list[Tensor]) -> None:
