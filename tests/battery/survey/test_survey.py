@@ -218,6 +218,21 @@ def test_a_fault_stays_a_fault_where_the_context_raises_after_it():
     assert cell.words == "a fact is 1 instead of 2"
 
 
+def test_what_cannot_be_compared_is_a_refusal():
+    class Unreadable(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            raise RuntimeError("nothing can be asked of it")
+
+    def unreadable(scene):
+        (known,) = scene.outputs()
+        yield Compared("output", "output", known.value.as_subclass(Unreadable), known)
+
+    (cell,) = cells_of(torch.tanh, [made(unreadable)])
+    assert cell.status is CellStatus.REFUSES
+    assert "nothing can be asked of it" in cell.words
+
+
 def test_phases_are_told_before_each():
     phases = []
     cells = cells_of(torch.tanh, "func_grad,func_vmap", on_phase=phases.append)
@@ -346,6 +361,7 @@ def surroundings():
         "anomaly": torch.is_anomaly_enabled(),
         "filters": list(warnings.filters),
         "logging": logging.root.manager.disable,
+        "excepthook": sys.excepthook,
         "group": torch.distributed.is_initialized(),
         "alive": threading.active_count(),
         "transforms": torch._C._functorch.peek_interpreter_stack(),

@@ -21,6 +21,7 @@ def surroundings_kept() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(preserved())
         stack.enter_context(_quiet())
+        stack.enter_context(_excepthook_kept())
         stack.enter_context(_no_fallback_warnings())
         stack.enter_context(_autograd_kept())
         stack.enter_context(_dynamo_reset())
@@ -43,6 +44,16 @@ def _quiet() -> Iterator[None]:
             yield
         finally:
             logging.disable(before)
+
+
+@contextlib.contextmanager
+def _excepthook_kept() -> Iterator[None]:
+    """A process group wraps it in one that puts the rank before each line."""
+    before = sys.excepthook
+    try:
+        yield
+    finally:
+        sys.excepthook = before
 
 
 @contextlib.contextmanager

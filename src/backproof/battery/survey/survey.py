@@ -204,13 +204,18 @@ def _observe(context: Context, scene: Scene) -> _Seen:
     compared: list[Compared] = []
     with surroundings_kept():
         try:
-            compared.extend(context.measure(scene))
+            try:
+                compared.extend(context.measure(scene))
+            except Exception as error:
+                seen = _folded(compared)
+                if seen.status is CellStatus.WRONG and not _is_ours(error):
+                    return seen
+                raise
+            return _folded(compared)
         except Exception as error:
             if _is_ours(error):
                 raise
-            seen = _folded(compared)
-            return seen if seen.status is CellStatus.WRONG else _broken_off(error)
-        return _folded(compared)
+            return _broken_off(error)
 
 
 def _broken_off(reason: Exception) -> _Seen:
