@@ -14,6 +14,7 @@ guards those types.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -88,17 +89,39 @@ def _guard_scale(inquiry: Inquiry, look: Look) -> Guarded:
     The shortest step that would have seen the error has the last word: where it accepts,
     longer ones have missed the function's scale, however straight it looked to them.
     """
-    p, observer = look.precision, inquiry.observer
-    line, accused = _worst_line(look)
     straight = any(
         k.sight is Sight.WRONG and k.response.jag <= _BENT for k in inquiry.looks
     )
     cleared: Look | None = None
     rejecting: Look | None = None
+    for shorter, rejects in _shorter_looks(inquiry, look):
+        if rejects and cleared is not None:
+            words = "shorter steps disagree about whether it is right"
+            return Guarded(Ruling.UNDECIDED, look if straight else shorter, words)
+        if rejects:
+            rejecting = rejecting or shorter
+        elif not shorter.rejections:
+            cleared = cleared or shorter
+    if cleared is not None:
+        words = f"longer steps than {cleared.response.relative_step:.1g} miss its scale"
+        enough = cleared.resolution <= look.precision.resolution
+        return Guarded(Ruling.RIGHT if enough else Ruling.UNDECIDED, cleared, words)
+    if rejecting is not None:
+        return Guarded(Ruling.WRONG, look if straight else rejecting)
+    if not straight:
+        words = "forward is not straight at any usable step: no derivative was measured"
+        return Guarded(Ruling.UNDECIDED, look, words)
+    return Guarded(Ruling.WRONG, look)
+
+
+def _shorter_looks(inquiry: Inquiry, look: Look) -> Iterator[tuple[Look, bool]]:
+    """Looks that would have seen the error, and whether they reject; shorter and shorter."""
+    p, observer = look.precision, inquiry.observer
+    line, accused = _worst_line(look)
     for power in p.decades:
         factor = look.factor * 2.0**power
         if _quanta(observer.lines(p, factor)[line][0], inquiry.trial) < _FEWEST_QUANTA:
-            break
+            return
         try:
             shorter = observer.look(p, factor, which=(line,))
         except (OutsideDomain, Refused):
@@ -113,24 +136,8 @@ def _guard_scale(inquiry: Inquiry, look: Look) -> Guarded:
             if would_have_seen(s, a)
         ]
         if not sees:
-            break  # noise decides from here on
-        if any(s.rejects for s in sees):
-            if cleared is not None:
-                words = "shorter steps disagree about whether it is right"
-                return Guarded(Ruling.UNDECIDED, look if straight else shorter, words)
-            rejecting = rejecting or shorter
-        elif not shorter.rejections:
-            cleared = cleared or shorter
-    if cleared is not None:
-        words = f"longer steps than {cleared.response.relative_step:.1g} miss its scale"
-        enough = cleared.resolution <= p.resolution
-        return Guarded(Ruling.RIGHT if enough else Ruling.UNDECIDED, cleared, words)
-    if rejecting is not None:
-        return Guarded(Ruling.WRONG, look if straight else rejecting)
-    if not straight:
-        words = "forward is not straight at any usable step: no derivative was measured"
-        return Guarded(Ruling.UNDECIDED, look, words)
-    return Guarded(Ruling.WRONG, look)
+            return  # noise decides from here on
+        yield shorter, any(s.rejects for s in sees)
 
 
 def _passes_in_own_type(inquiry: Inquiry) -> Look | None:
