@@ -115,7 +115,7 @@ def _guard_scale(inquiry: Inquiry, look: Look) -> Guarded:
 
 
 def _shorter_looks(inquiry: Inquiry, look: Look) -> Iterator[tuple[Look, bool]]:
-    """Looks that would have seen the error, and whether they reject; shorter and shorter."""
+    """Ever shorter looks that would have seen the error, and whether they reject."""
     p, observer = look.precision, inquiry.observer
     line, accused = _worst_line(look)
     for power in p.decades:
