@@ -403,6 +403,19 @@ def test_the_surroundings_are_as_before(mode, capfd):
     assert (out, err) == ("", "")
 
 
+def test_a_graph_that_raises_does_not_reach_the_terminal(capfd):
+    """FX prints where in its own code it happened, beside raising."""
+
+    def traced(scene):
+        graph = torch.fx.symbolic_trace(lambda x: x.reshape(99))
+        yield Compared("fact", "the graph", graph(*scene.plain()), 1)
+
+    (cell,) = cells_of(torch.tanh, [made(traced)])
+    assert cell.status is CellStatus.REFUSES
+    assert "invalid for input of size 3" in cell.words
+    assert capfd.readouterr() == ("", "")
+
+
 def test_vmap_fallback_warnings_do_not_reach_the_terminal(capfd):
     @torch.library.custom_op("tests_survey::double", mutates_args=())
     def double(x: torch.Tensor) -> torch.Tensor:
