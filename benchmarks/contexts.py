@@ -68,8 +68,8 @@ def measure(baseline: str, *, folder: Path, asked: str, seed: int) -> list[Row]:
     from backproof.battery.contexts import CONTEXTS
     from backproof.battery.survey.selection import select
     from backproof.battery.survey.survey import survey
-    from backproof.battery.trial import Trial
     from backproof.subject import Case, subject_of
+    from backproof.trial import Trial
 
     theirs, stock = _load(folder, "contexts"), _load(folder, "stock")
     op = getattr(stock, baseline)

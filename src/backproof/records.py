@@ -66,12 +66,16 @@ class Location:
 class Evidence:
     """One measurement for a law, kept also when the law holds.
 
-    `holds` is None where the measurement could not decide.
+    `holds` is None where the measurement could not decide. `where` and `remedy` are a
+    place in the source and one sentence, where the measurement knows better than the
+    law's page.
     """
 
     holds: bool | None
     words: str
     numbers: Mapping[str, Number] = field(default_factory=dict)
+    where: Location | None = None
+    remedy: str = ""
 
 
 def held(words: str, numbers: Mapping[str, Number] | None = None) -> Evidence:
@@ -79,9 +83,15 @@ def held(words: str, numbers: Mapping[str, Number] | None = None) -> Evidence:
     return Evidence(holds=True, words=words, numbers=numbers or {})
 
 
-def broken(words: str, numbers: Mapping[str, Number] | None = None) -> Evidence:
+def broken(
+    words: str,
+    numbers: Mapping[str, Number] | None = None,
+    *,
+    where: Location | None = None,
+    remedy: str = "",
+) -> Evidence:
     """Evidence that a law is broken: a title, then lines that explain it."""
-    return Evidence(holds=False, words=words, numbers=numbers or {})
+    return Evidence(False, words, numbers or {}, where, remedy)
 
 
 def undecided(words: str, numbers: Mapping[str, Number] | None = None) -> Evidence:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backproof.battery.agreement import Yardstick
-from backproof.battery.trial import Trial
 from backproof.subject import Case, subject_of
+from backproof.trial import Trial
 from tests.battery.subjects import normal
 
 FLOATS = (torch.float64, torch.float32, torch.bfloat16)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from backproof.battery.trial import BackwardRaised, Refused, Trial
-from backproof.battery.trial.random_state import preserved
 from backproof.subject import Case, subject_of
+from backproof.trial import BackwardRaised, Refused, Trial
+from backproof.trial.random_state import preserved
 from tests.battery.subjects import normal
 
 

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from backproof.battery.inquiry.vectors import (
+from backproof.probe import signs, stream
+from backproof.trial.vectors import (
     along,
     balanced,
     inner,
@@ -13,7 +14,6 @@ from backproof.battery.inquiry.vectors import (
     norm,
     overlap,
 )
-from backproof.probe import signs, stream
 
 
 def vector(*parts):

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from backproof.battery.inquiry.backward_noise import SCALE, nudged
-from backproof.battery.inquiry.vectors import Vector
-from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.probe import coarsest, typical
+from backproof.trial import BackwardRaised, Refused, Trial
+from backproof.trial.vectors import Vector
 
 Pair = tuple[str, Tensor | None, Tensor | None, Callable[[], Tensor | None]]
 """A name, what was got, what is expected, and what measures its sensitivity."""

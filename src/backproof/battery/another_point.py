@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from backproof.battery.inquiry import Inquiry, Kind
 from backproof.battery.laws.declared_gradient import departures
-from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.battery.two_stages import judge_gradient, rounds_to
 from backproof.errors import BadInput
 from backproof.probe import coarsest, signs, stream
+from backproof.trial import BackwardRaised, Refused, Trial
 
 
 def what_is_wrong(trial: Trial, seed: int, *, at_kinks: bool = True) -> str:

@@ -13,13 +13,13 @@ from backproof.battery.hearing import Hearing, OnPhase
 from backproof.battery.law import Law
 from backproof.battery.laws import LAWS
 from backproof.battery.table import selected
-from backproof.battery.trial.random_state import preserved
 from backproof.errors import BadInput
 from backproof.probe.domain import Domain
 from backproof.records import Judgement
 from backproof.report import Report
 from backproof.report.environment import environment
 from backproof.subject import Case, Subject, subject_of
+from backproof.trial.random_state import preserved
 
 
 def check(

@@ -18,13 +18,13 @@ from backproof.battery.inquiry.float64_stage import (
     wide_inquiry,
 )
 from backproof.battery.inquiry.look import relative
-from backproof.battery.inquiry.vectors import Vector, balanced, minus, norm, overlap
-from backproof.battery.trial import BackwardRaised, Refused, Trial
-from backproof.battery.trial.random_state import draws
-from backproof.battery.trial.raw_backward import RawReturn, raw_backward
-from backproof.battery.trial.surroundings import surroundings
 from backproof.battery.two_stages import Gradient, judge_gradient
 from backproof.probe import stream
+from backproof.trial import BackwardRaised, Refused, Trial
+from backproof.trial.random_state import draws
+from backproof.trial.raw_backward import RawReturn, raw_backward
+from backproof.trial.surroundings import surroundings
+from backproof.trial.vectors import Vector, balanced, minus, norm, overlap
 
 Measured = TypeVar("Measured")
 

@@ -32,8 +32,10 @@ def findings_of(subject: Subject, outcomes: Iterable[Outcome]) -> list[Finding]:
                 continue
             title, _, rest = evidence.words.partition("\n")
             severity = Severity.NOTE if note else Severity.ERROR
-            where = backward_of(subject)
-            finding = Finding(outcome.code, severity, title, rest, where, remedy)
+            where = evidence.where or backward_of(subject)
+            finding = Finding(
+                outcome.code, severity, title, rest, where, evidence.remedy or remedy
+            )
             if all(f.title != title or f.code != outcome.code for f in found):
                 found.append(finding)
     return found

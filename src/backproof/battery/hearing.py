@@ -12,11 +12,11 @@ from backproof.battery.examination import Examination
 from backproof.battery.findings import findings_of
 from backproof.battery.law import Law
 from backproof.battery.resolution import resolutions
-from backproof.battery.trial import Trial
 from backproof.battery.verdict import DECLARED, GRADIENT, fold_verdict
 from backproof.codes import page
 from backproof.records import Judgement, Outcome, Status, broken, left_out, undecided
 from backproof.subject import Case, Subject
+from backproof.trial import Trial
 
 if TYPE_CHECKING:
     from backproof.battery.survey.context import Context

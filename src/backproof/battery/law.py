@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from backproof.battery.examination import Examination
-from backproof.battery.trial import BackwardRaised, Refused
 from backproof.records import Evidence, Outcome, Status, broken, undecided
+from backproof.trial import BackwardRaised, Refused
 
 Measure = Callable[[Examination], Iterator[Evidence]]
 

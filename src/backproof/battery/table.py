@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from backproof.battery.trial import Trial
 from backproof.codes import page
 from backproof.records import (
     Evidence,
@@ -17,6 +16,7 @@ from backproof.records import (
     undecided,
 )
 from backproof.subject import Subject
+from backproof.trial import Trial
 
 if TYPE_CHECKING:
     from backproof.battery.survey.context import Context

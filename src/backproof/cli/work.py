@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from backproof.battery.budget import Budget
 from backproof.battery.check import judge
-from backproof.battery.trial.random_state import restart
 from backproof.cli import crash
 from backproof.cli.events import (
     Begun,
@@ -28,6 +27,7 @@ from backproof.records import Judgement
 from backproof.subject import Case
 from backproof.target.importing import folder_of, on_path
 from backproof.target.loading import Candidate, Options, load
+from backproof.trial.random_state import restart
 
 _COMPILED = "BP4"  # codes of compilers and exporters
 _PATIENCE = 5.0  # times as long as a call may take

@@ -62,7 +62,13 @@ def _outcome_to_dict(outcome: Outcome) -> dict[str, Any]:
         "case": outcome.case,
         "status": outcome.status.value,
         "evidence": [
-            {"holds": e.holds, "words": e.words, "numbers": _encoded(e.numbers)}
+            {
+                "holds": e.holds,
+                "words": e.words,
+                "numbers": _encoded(e.numbers),
+                "where": _location_to_dict(e.where),
+                "remedy": e.remedy,
+            }
             for e in outcome.evidence
         ],
     }
@@ -75,35 +81,50 @@ def _outcome_from_dict(data: Mapping[str, Any]) -> Outcome:
         case=data["case"],
         status=Status(data["status"]),
         evidence=tuple(
-            Evidence(e["holds"], e["words"], _decoded(e["numbers"]))
+            Evidence(
+                e["holds"],
+                e["words"],
+                _decoded(e["numbers"]),
+                _location_from_dict(e.get("where")),
+                e.get("remedy", ""),
+            )
             for e in data["evidence"]
         ),
     )
 
 
 def _finding_to_dict(finding: Finding) -> dict[str, Any]:
-    where = finding.where
     return {
         "code": finding.code,
         "severity": finding.severity.value,
         "title": finding.title,
         "words": finding.words,
-        "where": where
-        and {"file": where.file, "line": where.line, "column": where.column},
+        "where": _location_to_dict(finding.where),
         "remedy": finding.remedy,
     }
 
 
 def _finding_from_dict(data: Mapping[str, Any]) -> Finding:
-    where = data["where"]
     return Finding(
         code=data["code"],
         severity=Severity(data["severity"]),
         title=data["title"],
         words=data["words"],
-        where=where and Location(where["file"], where["line"], where["column"]),
+        where=_location_from_dict(data["where"]),
         remedy=data["remedy"],
     )
+
+
+def _location_to_dict(where: Location | None) -> dict[str, Any] | None:
+    if where is None:
+        return None
+    return {"file": where.file, "line": where.line, "column": where.column}
+
+
+def _location_from_dict(data: Mapping[str, Any] | None) -> Location | None:
+    if data is None:
+        return None
+    return Location(data["file"], data["line"], data["column"])
 
 
 def _encoded(value: Any) -> Any:

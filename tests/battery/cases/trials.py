@@ -2,8 +2,8 @@
 
 import torch
 
-from backproof.battery.trial import Trial
 from backproof.subject import Case, subject_of
+from backproof.trial import Trial
 
 
 def trial_of(target, *arguments, domains=None, **keywords):

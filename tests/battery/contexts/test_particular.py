@@ -10,8 +10,8 @@ from backproof.battery.contexts import CONTEXTS
 from backproof.battery.survey.known import difference
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.survey import CellStatus, survey
-from backproof.battery.trial import Trial
 from backproof.subject import Case, subject_of
+from backproof.trial import Trial
 from tests.battery.contexts.drifting import OFF, Recomputing
 from tests.battery.subjects import normal
 

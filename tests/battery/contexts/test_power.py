@@ -4,8 +4,8 @@ import pytest
 
 from backproof.battery.contexts import CONTEXTS
 from backproof.battery.survey.survey import CellStatus, survey
-from backproof.battery.trial import Trial
 from backproof.subject import Case, subject_of
+from backproof.trial import Trial
 from tests.battery.contexts import drifting as d
 from tests.battery.subjects import normal
 

@@ -5,8 +5,8 @@ from backproof.battery.survey.manners import surroundings_kept
 from backproof.battery.survey.recording import recording_of
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.survey import CellStatus, survey
-from backproof.battery.trial import Trial
 from backproof.subject import Case, subject_of
+from backproof.trial import Trial
 from tests.battery.subjects import normal
 
 

@@ -10,9 +10,9 @@ from backproof.battery.survey.known import difference
 from backproof.battery.survey.manners import surroundings_kept
 from backproof.battery.survey.other_calls import doubled
 from backproof.battery.survey.scene import NoAnswer, Scene
-from backproof.battery.trial import Trial
 from backproof.probe import Domain
 from backproof.subject import Case, subject_of
+from backproof.trial import Trial
 from tests.battery.subjects import normal
 
 

@@ -8,8 +8,8 @@ from backproof.battery.survey.contraction import contracted
 from backproof.battery.survey.manners import surroundings_kept
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.second_order import SecondOrder
-from backproof.battery.trial import Trial
 from backproof.subject import Case, subject_of
+from backproof.trial import Trial
 from tests.battery.contexts.drifting import Saved
 from tests.battery.subjects import normal
 

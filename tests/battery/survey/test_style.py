@@ -8,8 +8,8 @@ from backproof.battery.survey.control import control_of
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.style import Style, style_of
 from backproof.battery.survey.survey import CellStatus, survey
-from backproof.battery.trial import Trial
 from backproof.subject import Case, subject_of
+from backproof.trial import Trial
 from tests.battery.subjects import normal
 
 

@@ -15,9 +15,9 @@ from torch.autograd.function import once_differentiable
 from backproof.battery.survey.context import Compared, Context, context
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.survey import CellStatus, survey
-from backproof.battery.trial import Trial
 from backproof.errors import BadInput
 from backproof.subject import Case, subject_of
+from backproof.trial import Trial
 from tests.battery.contexts import drifting as d
 from tests.battery.subjects import normal
 

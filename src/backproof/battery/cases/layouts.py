@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from backproof.battery.cases.variant import Variant
-from backproof.battery.trial import Trial
+from backproof.trial import Trial
 
 Form = Callable[[Tensor], Tensor | None]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import torch
 
 from backproof.battery.cases.variant import Variant
-from backproof.battery.trial import Trial
 from backproof.probe import ANYWHERE, typical
+from backproof.trial import Trial
 
 BEYOND_EXP = "beyond exp"
 """The label of the scale at which exp leaves the range, and saturated slopes are tiny."""

@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backproof.battery.trial import Output, Trial
-from backproof.battery.trial.captured import captured
 from backproof.errors import BadInput
 from backproof.probe import ANYWHERE, real_dtype
 from backproof.subject import Case
+from backproof.trial import Output, Trial
+from backproof.trial.captured import captured
 
 _TAILS = (1025, 257, 65, 17)  # one element beyond blocks of any usual size
 _MOST_ELEMENTS = 2**18  # of one tensor after it has grown

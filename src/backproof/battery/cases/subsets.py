@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator
 
 from backproof.battery.cases.variant import Variant
-from backproof.battery.trial import Trial
-from backproof.battery.trial.trial import is_differentiable
 from backproof.probe import stream
+from backproof.trial import Trial
+from backproof.trial.trial import is_differentiable
 
 _EVERY = 5  # inputs of which every subset is tried: 30 of them
 _PAIRS = 10  # drawn where there are more, beside each input alone and each left out

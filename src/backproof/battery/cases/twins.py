@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from backproof.battery.trial import Trial
-from backproof.battery.trial.trial import is_differentiable
+from backproof.trial import Trial
+from backproof.trial.trial import is_differentiable
 
 _MOST = 4  # pairs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backproof.battery.trial import Trial
+from backproof.trial import Trial
 
 
 @dataclass(frozen=True)

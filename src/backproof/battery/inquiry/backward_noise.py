@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from backproof.battery.inquiry.base import Base, clean
-from backproof.battery.inquiry.vectors import Vector, minus, norm
-from backproof.battery.trial import BackwardRaised, Graph, Refused, Trial
 from backproof.probe import blocks, move, signed, spacing, stream
+from backproof.trial import BackwardRaised, Graph, Refused, Trial
+from backproof.trial.vectors import Vector, minus, norm
 
 SCALE = 1.37
 """Of a cotangent: not a power of two, so that every product rounds anew."""

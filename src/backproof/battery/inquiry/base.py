@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from backproof.battery.inquiry.vectors import balanced
-from backproof.battery.trial import Graph, Refused, Trial
 from backproof.probe import (
     Precision,
     coarsest,
@@ -20,6 +18,8 @@ from backproof.probe import (
     stream,
     typical,
 )
+from backproof.trial import Graph, Refused, Trial
+from backproof.trial.vectors import balanced
 
 _TRIED = 8  # elements tried one by one beside outputs that are not finite
 _WIDEST_FLOAT16 = 8.0  # products with a cotangent must stay within 65504 and above 6e-5

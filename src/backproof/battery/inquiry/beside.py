@@ -10,9 +10,9 @@ from numpy.random import Generator
 from torch import Tensor
 
 from backproof.battery.inquiry.base import Base
-from backproof.battery.trial import Refused, Trial
 from backproof.errors import BadInput
 from backproof.probe import Point, stream, typical
+from backproof.trial import Refused, Trial
 
 _STEP = 1 / 32  # on the steps there, so that they do not reach back to x
 _SHARE = 0.01  # how far a point beside x lies, relative to each element

@@ -12,10 +12,10 @@ import math
 from backproof.battery.inquiry.conclusion import Conclusion
 from backproof.battery.inquiry.inquiry import Inquiry
 from backproof.battery.inquiry.look import Look, OutsideDomain
-from backproof.battery.inquiry.vectors import inner, minus, norm, overlap
-from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.errors import BadInput
 from backproof.probe import PRECISIONS
+from backproof.trial import BackwardRaised, Refused, Trial
+from backproof.trial.vectors import inner, minus, norm, overlap
 
 _FINEST = min(p.eps for p in PRECISIONS.values())
 _ROUNDINGS = 8.0  # of an element, in eps: a few operations, each rounded to the type

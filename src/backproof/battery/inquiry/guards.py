@@ -31,9 +31,9 @@ from backproof.battery.inquiry.look import (
 )
 from backproof.battery.inquiry.single_input import STAIRS
 from backproof.battery.inquiry.split import bends
-from backproof.battery.inquiry.vectors import Vector
-from backproof.battery.trial import Refused, Trial
 from backproof.probe import PRECISIONS, spacing, typical
+from backproof.trial import Refused, Trial
+from backproof.trial.vectors import Vector
 
 if TYPE_CHECKING:
     from backproof.battery.inquiry.inquiry import Inquiry

@@ -32,8 +32,8 @@ from backproof.battery.inquiry.look import (
 )
 from backproof.battery.inquiry.single_input import InputView, alone
 from backproof.battery.inquiry.staircase import Rest, has_low_stairs, is_staircase, rest
-from backproof.battery.trial import Refused, Trial
 from backproof.probe import PRECISIONS, Precision, nearest
+from backproof.trial import Refused, Trial
 
 _MOST_PROBES = 32  # of single inputs or groups, to name the wrong ones
 _SCATTER = 1e-3  # beyond this share of its size, a repeated output is another output

@@ -17,10 +17,10 @@ from torch import Tensor
 from backproof.battery.inquiry.beside import beside, verdict_beside
 from backproof.battery.inquiry.look import Comparison, Look, Observer, OutsideDomain
 from backproof.battery.inquiry.split import bends
-from backproof.battery.inquiry.vectors import along, balanced, inner
-from backproof.battery.trial import Refused
 from backproof.probe import Ladder, Precision, direction, signs, stream, typical
 from backproof.probe.ladder import forms
+from backproof.trial import Refused
+from backproof.trial.vectors import along, balanced, inner
 
 _BESIDE = 6  # points beside x whose claims show what a limit can be
 _SLACK = 1.2  # on the gap between the one-sided derivatives, as for smooth outputs

@@ -18,8 +18,6 @@ from torch import Tensor
 
 from backproof.battery.inquiry.backward_noise import backward_noise
 from backproof.battery.inquiry.base import Base, clean
-from backproof.battery.inquiry.vectors import Vector, along, balanced, overlap
-from backproof.battery.trial import Trial
 from backproof.probe import (
     Estimate,
     Ladder,
@@ -33,6 +31,8 @@ from backproof.probe import (
     slopes,
     stream,
 )
+from backproof.trial import Trial
+from backproof.trial.vectors import Vector, along, balanced, overlap
 
 _AVERAGED = 2**16  # elements above which a 16-bit tensor averages enough by itself
 _NARROWER = 2.0**-8  # on a cotangent whose gradient leaves its type's range

@@ -21,8 +21,8 @@ from backproof.battery.inquiry.look import (
     same_error,
     would_have_seen,
 )
-from backproof.battery.trial import Refused
 from backproof.probe import PRECISIONS, Precision, direction, stream
+from backproof.trial import Refused
 
 STAIRS = 30.0  # times float32's eps: noise of a 16-bit type inside, not of float32
 _COARSE = dataclasses.replace(PRECISIONS[torch.bfloat16], repeats=1)

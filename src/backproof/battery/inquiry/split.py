@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from backproof.battery.inquiry.look import Look, Observer
-from backproof.battery.trial import Refused
 from backproof.probe import move, signed, stream
+from backproof.trial import Refused
 
 _TRIES = 6
 _EXPLAINS = 0.05  # a gap of this share of the error could be its cause

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from backproof.battery.inquiry.look import Look, Observer
-from backproof.battery.inquiry.vectors import Vector, inner
-from backproof.battery.trial import Refused
 from backproof.probe import move, real_dtype, spacing, typical
+from backproof.trial import Refused
+from backproof.trial.vectors import Vector, inner
 
 _STILL = 0.8  # share of the outputs that a staircase leaves where they are
 _PLACES = 4  # units in the last place that inputs move by

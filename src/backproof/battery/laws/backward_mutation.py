@@ -10,10 +10,10 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import BackwardRaised
-from backproof.battery.trial.copies import twin
-from backproof.battery.trial.custom_nodes import custom_nodes, function_name
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised
+from backproof.trial.copies import twin
+from backproof.trial.custom_nodes import custom_nodes, function_name
 
 
 @law("BP202")

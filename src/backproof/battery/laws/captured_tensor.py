@@ -9,10 +9,10 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import law
-from backproof.battery.trial import Refused
-from backproof.battery.trial.captured import captured, known_to_autograd
-from backproof.battery.trial.elsewhere import elsewhere
 from backproof.records import Evidence, broken, held
+from backproof.trial import Refused
+from backproof.trial.captured import captured, known_to_autograd
+from backproof.trial.elsewhere import elsewhere
 
 _MOST = 12  # captured tensors that are each moved once
 

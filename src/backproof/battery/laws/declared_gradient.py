@@ -10,9 +10,9 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import Graph, Refused, Trial, declaration
 from backproof.probe import ANYWHERE, coarsest, typical
 from backproof.records import Evidence, broken, held
+from backproof.trial import Graph, Refused, Trial, declaration
 
 _ROUNDINGS = 64.0  # of eps, relative to the declared element
 _ROUNDINGS_COARSE = 8.0  # where 64 would be percents

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
 from backproof.battery.inquiry.look import relative
-from backproof.battery.inquiry.vectors import minus
 from backproof.battery.law import NotApplicable, law
 from backproof.probe import PRECISIONS, Precision
 from backproof.records import Evidence, broken, held
+from backproof.trial.vectors import minus
 
 _MARGIN = 16.0  # noise this far below the next coarser type's eps is the type's own
 _ROUNDINGS = 64.0  # of eps, of the natural slope: what cancellation may leave behind

@@ -11,10 +11,10 @@ from backproof.battery.cases import Twins, twins
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
 from backproof.battery.law import NotApplicable, law, raised
-from backproof.battery.trial import BackwardRaised, Refused
-from backproof.battery.trial.flat import flat
 from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised, Refused
+from backproof.trial.flat import flat
 
 
 @law("BP209")

@@ -13,14 +13,14 @@ from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
 from backproof.battery.inquiry.backward_noise import SCALE, pull_nudged
 from backproof.battery.inquiry.base import clean
-from backproof.battery.inquiry.vectors import inner, magnitude, minus, overlap
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.laws.second_order import finest
-from backproof.battery.trial import BackwardRaised, Refused, Trial
-from backproof.battery.trial.custom_nodes import custom_nodes, function_name
-from backproof.battery.trial.flat import flat
 from backproof.probe import coarsest, is_finite, signed, spread, stream, typical
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised, Refused, Trial
+from backproof.trial.custom_nodes import custom_nodes, function_name
+from backproof.trial.flat import flat
+from backproof.trial.vectors import inner, magnitude, minus, overlap
 
 _ROUNDINGS = 64.0  # of the sum of magnitudes, in eps
 _SENSITIVE = 32.0  # times the change that a move in the last place makes

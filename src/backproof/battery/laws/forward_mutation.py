@@ -11,12 +11,12 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import law
-from backproof.battery.trial import Graph, Refused, Trial
-from backproof.battery.trial.copies import untouched
-from backproof.battery.trial.custom_nodes import custom_nodes
-from backproof.battery.trial.written import written_without_graph
 from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held
+from backproof.trial import Graph, Refused, Trial
+from backproof.trial.copies import untouched
+from backproof.trial.custom_nodes import custom_nodes
+from backproof.trial.written import written_without_graph
 
 
 @law("BP201")

@@ -9,9 +9,9 @@ import torch
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial.random_state import GENERATORS, snapshot
-from backproof.battery.trial.surroundings import changes, surroundings
 from backproof.records import Evidence, broken, held
+from backproof.trial.random_state import GENERATORS, snapshot
+from backproof.trial.surroundings import changes, surroundings
 
 _SEEDS = (20231, 77003)  # which no op would set by itself
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import BackwardRaised
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised
 
 
 @law("BP701")

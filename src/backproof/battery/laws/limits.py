@@ -12,10 +12,10 @@ from backproof.battery.cases import BEYOND_EXP, Variant, scales
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry.base import begin, forward_is_finite_beside
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import BackwardRaised, Output, Refused, Trial
 from backproof.errors import BadInput
 from backproof.probe import coarsest, real_dtype, typical
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised, Output, Refused, Trial
 
 _DIGITS = 0.5  # of the number: half of it gone is no rounding
 _ROUNDINGS = 64.0  # of a number, in eps of the type

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry.look import relative
-from backproof.battery.inquiry.vectors import Vector, minus, norm
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import BackwardRaised
-from backproof.battery.trial.declaration import gradient_of
 from backproof.probe import is_finite
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised
+from backproof.trial.declaration import gradient_of
+from backproof.trial.vectors import Vector, minus, norm
 
 _MOST_OUTPUTS = 16  # outputs that are each given a backward of their own
 _ROUNDINGS = 64.0  # of eps: what a sum of two cotangents may differ by

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import BackwardRaised
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised
 
 _OTHER = 1  # added to the seed: backward runs from another random state than forward
 

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.errors import BadInput
 from backproof.probe import coarsest, typical
 from backproof.records import Evidence, broken, held, undecided
+from backproof.trial import BackwardRaised, Refused, Trial
 
 _BLOCK = 8192  # elements that are named together
 _ROUNDINGS = 16.0  # of the element and of a typical one, in eps of its type

@@ -9,8 +9,8 @@ from torch import Tensor
 from backproof.battery.agreement import Difference
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import BackwardRaised, Trial
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised, Trial
 
 _REPEATS = 2
 _OTHER = 1  # added to the seed

@@ -10,10 +10,10 @@ from torch import Tensor
 from backproof import dispatcher
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import Graph, Refused, Trial
-from backproof.battery.trial.copies import twin
-from backproof.battery.trial.elsewhere import elsewhere
 from backproof.records import Evidence, broken, held
+from backproof.trial import Graph, Refused, Trial
+from backproof.trial.copies import twin
+from backproof.trial.elsewhere import elsewhere
 
 _CALLS = 3  # buffers may be used in turn
 

@@ -11,12 +11,12 @@ from backproof import tree
 from backproof.battery.cases import subsets
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import BackwardRaised, Refused, Trial
-from backproof.battery.trial.composed import composed
-from backproof.battery.trial.custom_nodes import custom_nodes
-from backproof.battery.trial.raw_backward import raw_backward
 from backproof.errors import BadInput
 from backproof.records import Evidence, held
+from backproof.trial import BackwardRaised, Refused, Trial
+from backproof.trial.composed import composed
+from backproof.trial.custom_nodes import custom_nodes
+from backproof.trial.raw_backward import raw_backward
 
 _MORE = 1.05  # times what the composed form holds
 _LARGE = 2**14  # bytes: less is not worth a note

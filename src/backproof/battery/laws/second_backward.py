@@ -8,8 +8,8 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law, raised
-from backproof.battery.trial import BackwardRaised, Graph
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised, Graph
 
 _TORCHS_OWN = ("second time", "have already been freed", "modified by an inplace")
 

@@ -11,15 +11,15 @@ from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Inquiry, Kind
 from backproof.battery.inquiry.backward_noise import SCALE, pull_nudged
 from backproof.battery.inquiry.base import clean
-from backproof.battery.inquiry.vectors import minus, overlap
 from backproof.battery.law import NotApplicable, law, raised
-from backproof.battery.trial import BackwardRaised, Graph, Refused, Trial
-from backproof.battery.trial.custom_nodes import custom_nodes, every_node
-from backproof.battery.trial.pullback import declared_pullback, pullback
 from backproof.battery.two_stages import Gradient, judge_gradient
 from backproof.errors import BadInput
 from backproof.probe import signs, stream
 from backproof.records import Evidence, broken, held, undecided
+from backproof.trial import BackwardRaised, Graph, Refused, Trial
+from backproof.trial.custom_nodes import custom_nodes, every_node
+from backproof.trial.pullback import declared_pullback, pullback
+from backproof.trial.vectors import minus, overlap
 
 _SENSITIVE = 32.0  # times the change that a move in the last place makes
 

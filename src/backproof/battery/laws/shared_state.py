@@ -8,11 +8,11 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law, raised
-from backproof.battery.trial import BackwardRaised, Refused, Trial
-from backproof.battery.trial.elsewhere import elsewhere
-from backproof.battery.trial.settings import moved_settings
 from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised, Refused, Trial
+from backproof.trial.elsewhere import elsewhere
+from backproof.trial.settings import moved_settings
 
 
 @law("BP205")

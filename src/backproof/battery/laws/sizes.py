@@ -14,9 +14,9 @@ from backproof.battery.cases import sizes as every_size
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
 from backproof.battery.law import NotApplicable, law, raised
-from backproof.battery.trial import BackwardRaised, Refused, Trial
 from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised, Refused, Trial
 
 _SLOW = 0.01  # seconds that one forward may take at a size: it is called some 40 times
 

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
-from backproof.battery.trial import BackwardRaised, Graph
-from backproof.battery.trial.custom_nodes import custom_nodes
-from backproof.battery.trial.flat import flat
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised, Graph
+from backproof.trial.custom_nodes import custom_nodes
+from backproof.trial.flat import flat
 
 _MOST = 6  # tensors that are each changed in a graph of their own
 

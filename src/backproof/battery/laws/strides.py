@@ -12,9 +12,9 @@ from backproof.battery.agreement import Yardstick
 from backproof.battery.cases import FORMS, Variant, layouts
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law, raised
-from backproof.battery.trial import BackwardRaised, Refused
 from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held, undecided
+from backproof.trial import BackwardRaised, Refused
 
 _LAZY = "view"  # conjugate and negative bits, which code outside of torch may refuse
 

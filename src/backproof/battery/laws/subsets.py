@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from backproof.battery.cases import subsets as every_subset
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law, raised
-from backproof.battery.trial import BackwardRaised, Refused
 from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised, Refused
 
 
 @law("BP504")

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law, raised
-from backproof.battery.trial import BackwardRaised, Output
 from backproof.records import Evidence, broken, held
+from backproof.trial import BackwardRaised, Output
 
 _MOST = 16  # outputs that are each given a backward of their own
 

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backproof.battery.trial import Trial
-from backproof.battery.trial.copies import twin, widened
-from backproof.battery.trial.module_call import ModuleCall
+from backproof.trial import Trial
+from backproof.trial.copies import twin, widened
+from backproof.trial.module_call import ModuleCall
 
 Path = tuple[Any, ...]
 """The way to a leaf: keys of containers, and `.name` for a field of a record."""

@@ -22,8 +22,8 @@ from torch.autograd.function import once_differentiable
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.style import Style
 from backproof.battery.survey.watching import Draws
-from backproof.battery.trial import Trial
 from backproof.subject import Case, Subject
+from backproof.trial import Trial
 
 _STAIRS = 4
 _SEED = 11

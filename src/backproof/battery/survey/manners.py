@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from backproof.battery.trial.random_state import preserved
+from backproof.trial.random_state import preserved
 
 
 @contextlib.contextmanager

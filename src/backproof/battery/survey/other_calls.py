@@ -13,7 +13,7 @@ from torch import Tensor
 
 from backproof import tree
 from backproof.battery.survey.scene import Scene
-from backproof.battery.trial import Trial
+from backproof.trial import Trial
 
 
 def doubled(scene: Scene) -> Scene | None:

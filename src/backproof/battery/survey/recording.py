@@ -15,8 +15,8 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from backproof.battery.survey.known import difference
 from backproof.battery.survey.scene import Scene
-from backproof.battery.trial import Trial
 from backproof.subject import Case, Subject
+from backproof.trial import Trial
 
 _NATIVE = ("aten", "prims", "prim")
 

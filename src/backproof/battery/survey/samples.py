@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from backproof.battery.trial import Trial
-from backproof.battery.trial.copies import twin
 from backproof.probe import PRECISIONS, direction, signs, spacing, stream
+from backproof.trial import Trial
+from backproof.trial.copies import twin
 
 Sample = int | tuple[int, ...]
 """0 is the case itself, others lie a little beside it; a tuple has one for each input."""

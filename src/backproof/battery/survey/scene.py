@@ -40,10 +40,10 @@ from backproof.battery.survey.known import (
 )
 from backproof.battery.survey.loss import Loss, loss_for
 from backproof.battery.survey.samples import Sample, Samples
-from backproof.battery.trial import Trial
-from backproof.battery.trial.random_state import restart
-from backproof.battery.trial.types_inside import types_inside
 from backproof.probe import real_dtype
+from backproof.trial import Trial
+from backproof.trial.random_state import restart
+from backproof.trial.types_inside import types_inside
 
 Compute = Callable[[list[Tensor]], Sequence[Tensor | None]]
 """From leaves that need a gradient to what is to be known."""

@@ -30,8 +30,8 @@ from backproof.battery.survey.selection import select
 from backproof.battery.survey.style import Style, style_of
 from backproof.battery.survey.support import support
 from backproof.battery.survey.upstream import ISSUES
-from backproof.battery.trial import Trial
 from backproof.records import Number
+from backproof.trial import Trial
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _OPERATIONS = {"compile": 800, "export": 8000}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from backproof.battery.trial.trial import Graph
+from backproof.trial.trial import Graph
 
 
 def every_node(graph: Graph) -> Iterator[Any]:

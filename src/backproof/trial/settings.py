@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from backproof.battery.trial.custom_nodes import custom_nodes
-from backproof.battery.trial.trial import Graph
+from backproof.trial.custom_nodes import custom_nodes
+from backproof.trial.trial import Graph
 
 _MOST = 8  # numbers that are each moved once
 

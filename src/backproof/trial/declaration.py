@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from backproof import tree
-from backproof.battery.trial.random_state import restart
-from backproof.battery.trial.trial import Trial
 from backproof.errors import BadInput
+from backproof.trial.random_state import restart
+from backproof.trial.trial import Trial
 
 
 def gradient_of(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from backproof.battery.trial.copies import laid_out_like
 from backproof.probe import PRECISIONS, Domain, Point, real_dtype
+from backproof.trial.copies import laid_out_like
 
 
 @dataclass(frozen=True)

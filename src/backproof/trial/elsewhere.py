@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from backproof.battery.trial.trial import Trial
 from backproof.probe import coarsest, direction, move, stream
+from backproof.trial.trial import Trial
 
 _FAR = 4.0  # times the step of a look: far from rounding, near enough to stay inside
 

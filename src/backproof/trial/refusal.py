@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backproof.battery.trial.flat import Input
 from backproof.errors import BadInput
 from backproof.inputs.raised import own_line
 from backproof.probe import PRECISIONS, Domain, real_dtype
 from backproof.subject import Subject
+from backproof.trial.flat import Input
 
 
 def refuse_unusable(

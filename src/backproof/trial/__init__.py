@@ -6,7 +6,7 @@ state as they were, `refusal` says what cannot be checked, `raw_backward` and
 `declaration` ask the subject for more than a gradient.
 """
 
-from backproof.battery.trial.flat import Input, Output
-from backproof.battery.trial.trial import BackwardRaised, Graph, Refused, Trial
+from backproof.trial.flat import Input, Output
+from backproof.trial.trial import BackwardRaised, Graph, Refused, Trial
 
 __all__ = ["BackwardRaised", "Graph", "Input", "Output", "Refused", "Trial"]

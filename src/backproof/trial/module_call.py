@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from backproof.battery.trial.copies import twin, widened
 from backproof.errors import BadInput
+from backproof.trial.copies import twin, widened
 
 
 class ModuleCall:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from backproof import tree
-from backproof.battery.trial.custom_nodes import custom_nodes, every_node
-from backproof.battery.trial.trial import Graph, Trial
+from backproof.trial.custom_nodes import custom_nodes, every_node
+from backproof.trial.trial import Graph, Trial
 
 _DEEP = 4  # functions that call functions
 

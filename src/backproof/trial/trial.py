@@ -18,19 +18,19 @@ import torch
 from torch import Tensor
 
 from backproof import tree
-from backproof.battery.trial.copies import narrowed, untouched, widened
-from backproof.battery.trial.flat import Output, flat, input_of, shaped
-from backproof.battery.trial.module_call import ModuleCall
-from backproof.battery.trial.random_state import restart
-from backproof.battery.trial.refusal import (
+from backproof.errors import BadInput
+from backproof.probe import ANYWHERE, PRECISIONS, Point, coarsest, real_dtype
+from backproof.subject import Case, Subject
+from backproof.trial.copies import narrowed, untouched, widened
+from backproof.trial.flat import Output, flat, input_of, shaped
+from backproof.trial.module_call import ModuleCall
+from backproof.trial.random_state import restart
+from backproof.trial.refusal import (
     forward_raised,
     no_graph,
     refuse_domains,
     refuse_unusable,
 )
-from backproof.errors import BadInput
-from backproof.probe import ANYWHERE, PRECISIONS, Point, coarsest, real_dtype
-from backproof.subject import Case, Subject
 
 _NEEDS_GRAPH = ("does not require grad", "doesn't require grad")
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backproof.battery.trial.trial import Refused, Trial
 from backproof.errors import BadInput
+from backproof.trial.trial import Refused, Trial
 
 
 class _Ctx:

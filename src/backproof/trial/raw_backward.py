@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backproof.battery.trial.random_state import restart
-from backproof.battery.trial.trial import BackwardRaised, Graph, Trial
+from backproof.trial.random_state import restart
+from backproof.trial.trial import BackwardRaised, Graph, Trial
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backproof.battery.trial.declaration import declared_tensors
-from backproof.battery.trial.trial import Graph, Trial
 from backproof.probe import ANYWHERE
 from backproof.subject import Case, Subject
+from backproof.trial.declaration import declared_tensors
+from backproof.trial.trial import Graph, Trial
 
 _WIDEST = 8.0
 

@@ -1,0 +1,1 @@
+"""Wrong numbers -> words and a place."""

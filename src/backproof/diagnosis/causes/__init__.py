@@ -1,0 +1,1 @@
+"""What makes a gradient wrong, one cause a file."""

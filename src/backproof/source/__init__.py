@@ -1,0 +1,1 @@
+"""The model of a Function, read from source: shared by diagnosis, definition, linter."""
