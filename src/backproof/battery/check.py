@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from backproof.battery.budget import Budget
-from backproof.battery.hearing import Hearing, OnPhase
+from backproof.battery.hearing import Hearing, OnBroken, OnPhase
 from backproof.battery.law import Law
 from backproof.battery.laws import LAWS
 from backproof.battery.table import selected
@@ -104,6 +104,7 @@ def judge(
     budget: Budget | None = None,
     on_phase: OnPhase = lambda phase, code: None,
     on_known: Callable[[Judgement], None] = lambda known: None,
+    on_broken: OnBroken = lambda outcome, examination: None,
 ) -> Judgement:
     """Hand `subject` and each of `cases` to every law, and fold what they say.
 
@@ -118,6 +119,7 @@ def judge(
         on_phase: told what is about to run ("forward", "backward"), and for which code,
             so that a crash of the process can be named by whoever watches it.
         on_known: told what is known so far, each time that there is more.
+        on_broken: told of each broken law, with the examination that broke it.
 
     Raises:
         BadInput: a case cannot be checked, or a code or a context is not known.
@@ -127,7 +129,14 @@ def judge(
     if seed < 0:
         raise BadInput(f"seed must not be negative, and is {seed}")
     asked, chosen = _asked(laws), selected(contexts, subject)
-    hearing = Hearing(subject, cases, seed=seed, budget=budget, on_phase=on_phase)
+    hearing = Hearing(
+        subject,
+        cases,
+        seed=seed,
+        budget=budget,
+        on_phase=on_phase,
+        on_broken=on_broken,
+    )
     with preserved(), torch.inference_mode(mode=False), warnings.catch_warnings():
         # Of itself torch warns on ways that only the laws take; where warnings are
         # errors they would pass for the subject's refusals.

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 OnPhase = Callable[[str, str], None]
 """Told what is about to run, such as "forward", and the code that it runs for."""
 
+OnBroken = Callable[[Outcome, Examination], None]
+"""Told of a broken law while what was measured for it is still at hand."""
+
 
 @dataclass
 class _Sitting:
@@ -50,12 +53,14 @@ class Hearing:
         seed: int,
         budget: Budget | None,
         on_phase: OnPhase,
+        on_broken: OnBroken = lambda outcome, examination: None,
     ) -> None:
         self.outcomes: list[Outcome] = []
         self.crashed = False
         self._subject, self._cases, self._seed = subject, cases, seed
         self._spending = Spending(budget)
         self._on_phase, self._phase, self._code = on_phase, "forward", GRADIENT
+        self._on_broken = on_broken
         self._sittings: dict[int, _Sitting] = {}
         self._resolution: dict[str, float] = {}
         self._calls: dict[str, int] = {}
@@ -100,6 +105,8 @@ class Hearing:
                 reason = f"{self._phase} ends the program"
                 break
             self._told = list(table.outcomes_of(self._cells, case.label))
+            for outcome in table.outcomes_of(self._cells[-1:], case.label):
+                self._tell_if_broken(outcome, Examination(trial, seed=self._seed))
             on_cell()
         self._cells += table.not_run(contexts[len(self._cells) :], reason)
         self._told = list(table.outcomes_of(self._cells, case.label))
@@ -163,10 +170,15 @@ class Hearing:
             sitting.over = True
             return
         self.outcomes.append(outcome)
+        self._tell_if_broken(outcome, sitting.examination)
         # Without a gradient there is nothing to measure behind the laws of its form.
         last = law.code == "BP502" and sitting.examination.backward_raised() is not None
         if outcome.status is Status.CRASHED or last:
             sitting.over = self.crashed = True
+
+    def _tell_if_broken(self, outcome: Outcome, examination: Examination) -> None:
+        if outcome.status in (Status.BROKEN, Status.CRASHED):
+            self._on_broken(outcome, examination)
 
     def _ended(self, code: str, text: str, label: str, error: SystemExit) -> None:
         words = (
