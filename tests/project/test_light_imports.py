@@ -18,6 +18,7 @@ LIGHT = [
     "from backproof.report import Report, environment; str(Report({}))",
     "from backproof.inputs.language import parse; parse('f64[3]')",
     "from backproof.target import places; places('x.y:z')",
+    "from backproof.source import functions_in; functions_in('x = 1', 'x.py')",
 ]
 
 
