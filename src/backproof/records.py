@@ -91,7 +91,9 @@ def broken(
     remedy: str = "",
 ) -> Evidence:
     """Evidence that a law is broken: a title, then lines that explain it."""
-    return Evidence(False, words, numbers or {}, where, remedy)
+    return Evidence(
+        holds=False, words=words, numbers=numbers or {}, where=where, remedy=remedy
+    )
 
 
 def undecided(words: str, numbers: Mapping[str, Number] | None = None) -> Evidence:

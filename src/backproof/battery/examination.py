@@ -34,7 +34,7 @@ class Examination:
 
     def __init__(self, trial: Trial, *, seed: int = 0) -> None:
         self.trial, self.seed = trial, seed
-        self.wide_trial: Trial | None = None
+        self.wide: Inquiry | None = None
         self.surroundings = surroundings()  # before the subject runs for the first time
         self._raised: BackwardRaised | None = None
 
@@ -42,6 +42,11 @@ class Examination:
     def inquiry(self) -> Inquiry:
         """The inquiry in the inputs' own types; raises what its first calls raise."""
         return self._once(lambda: Inquiry(self.trial, seed=self.seed))
+
+    @property
+    def wide_trial(self) -> Trial | None:
+        """The trial in float64, where the subject has one and it was asked."""
+        return self.wide.trial if self.wide is not None else None
 
     @property
     def base(self) -> Base:
@@ -68,9 +73,8 @@ class Examination:
         return self._once(self._two_stages)
 
     def _two_stages(self) -> Gradient:
-        wide = wide_inquiry(self.trial, self.inquiry, seed=self.seed)
-        self.wide_trial = wide.trial if wide is not None else None
-        return judge_gradient(self.inquiry, wide)
+        self.wide = wide_inquiry(self.trial, self.inquiry, seed=self.seed)
+        return judge_gradient(self.inquiry, self.wide)
 
     def _once(self, measure: Callable[[], Measured]) -> Measured:
         """A backward that has raised is not called again."""

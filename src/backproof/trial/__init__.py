@@ -7,6 +7,6 @@ state as they were, `refusal` says what cannot be checked, `raw_backward` and
 """
 
 from backproof.trial.flat import Input, Output
-from backproof.trial.trial import BackwardRaised, Graph, Refused, Trial
+from backproof.trial.trial import BackwardRaised, Calls, Graph, Refused, Trial
 
-__all__ = ["BackwardRaised", "Graph", "Input", "Output", "Refused", "Trial"]
+__all__ = ["BackwardRaised", "Calls", "Graph", "Input", "Output", "Refused", "Trial"]

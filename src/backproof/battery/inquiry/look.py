@@ -227,6 +227,16 @@ class Observer:
         self._first: list[Tensor] | None = None
         self._pulled = [(base.cotangent, base.gradient)]
 
+    @property
+    def values(self) -> Tensor:
+        """Outputs at the case, zero where not finite, float64 (num_outputs,)."""
+        return self.base.values
+
+    @property
+    def frozen(self) -> Sequence[Tensor | None]:
+        """Elements of each input that may not be moved."""
+        return self.base.frozen
+
     def lines(self, precision: Precision, factor: float) -> list[Lines]:
         """Two directions; in 16 bits several lines each, to be summed."""
         repeats = self._repeats(precision)

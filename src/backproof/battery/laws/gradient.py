@@ -13,12 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from backproof.battery.diagnosing import diagnoses, lines_of, numbers_of, title_of
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Conclusion, Kind
 from backproof.battery.inquiry.look import Comparison
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.two_stages import Gradient
-from backproof.records import Evidence, broken, held, undecided
+from backproof.diagnosis import Diagnosis
+from backproof.records import Evidence, Number, broken, held, undecided
 
 
 @law("BP101")
@@ -107,13 +109,12 @@ def _wrong(examination: Examination, conclusion: Conclusion) -> Iterator[Evidenc
         yield _accuse(names, rejecting, f"at a kink of forward: {kinks.words}")
         return
     every = list(conclusion.look.comparisons) if conclusion.look else []
-    if not conclusion.wrong_inputs:
-        yield _accuse(names, every)
-        return
-    for name in names:
-        yield _accuse(
-            [name], [conclusion.inputs[name].comparison], numbers={"input": name}
-        )
+    found = dict(diagnoses(examination, conclusion))
+    for name in names if conclusion.wrong_inputs else [""]:
+        only = name or (names[0] if names else "")
+        view = conclusion.inputs.get(name)
+        comparisons = [view.comparison] if view is not None else every
+        yield _accuse([only] if only else [], comparisons, diagnosis=found.get(only))
 
 
 def _only(examination: Examination) -> list[str]:
@@ -125,43 +126,34 @@ def _accuse(
     names: list[str],
     comparisons: list[Comparison],
     remark: str = "",
-    numbers: dict[str, str] | None = None,
+    diagnosis: Diagnosis | None = None,
 ) -> Evidence:
     worst = max(comparisons, key=lambda c: abs(c.error) / max(c.bar, 1e-300))
     of = f" of `{names[0]}`" if len(names) == 1 else ""
     size = max(worst.size, worst.null)
     apart = abs(worst.error) / size if size else math.inf
+    title, remedy = f"the gradient{of} is not forward's derivative", ""
+    numbers: dict[str, Number] = {"input": names[0]} if len(names) == 1 else {}
+    more: list[str] = []
+    if diagnosis is not None:
+        title, more = title_of(names[0], diagnosis), list(lines_of(diagnosis))
+        numbers = numbers_of(diagnosis)
+        if diagnosis.explanation is not None:
+            remedy = diagnosis.explanation.remedy
     lines = [
-        f"the gradient{of} is not forward's derivative",
+        title,
         f"backward claims  {worst.per_unit(worst.claim)}",
         f"forward moves by {worst.per_unit(worst.truth)}",
-        f"apart by {apart:.2g} of the size that it has here{_ratio(comparisons)}",
+        f"apart by {apart:.2g} of the size that it has here",
+        *more,
     ]
     if remark:
         lines.append(remark)
     return broken(
         "\n".join(lines),
-        {
-            **(numbers or {}),
-            **_sides(worst),
-            "relative_error": apart,
-        },
+        {**numbers, **_sides(worst), "relative_error": apart},
+        remedy=remedy,
     )
-
-
-def _ratio(comparisons: list[Comparison]) -> str:
-    """The claim over the truth, where it is the same in every direction."""
-    ratios = [
-        (c.claim.value / c.truth.value, c.bar / abs(c.truth.value))
-        for c in comparisons
-        if abs(c.truth.value) > 20 * c.bar
-    ]
-    if len(ratios) < 2 or len(ratios) < len(comparisons):
-        return ""
-    middle = sum(r for r, _ in ratios) / len(ratios)
-    if any(abs(r - middle) > 3 * bar + 1e-9 * abs(middle) for r, bar in ratios):
-        return ""
-    return f"; the claim is {middle:.6g} times the truth in every direction tried"
 
 
 def _sides(comparison: Comparison) -> dict[str, float]:

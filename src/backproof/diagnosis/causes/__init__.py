@@ -1,1 +1,43 @@
-"""What makes a gradient wrong, one cause a file."""
+"""What makes a gradient wrong, one cause a file; the plainest first.
+
+Where several explain the same evidence the first of them is named, from what is seen
+without any arithmetic to what is found among many expressions.
+"""
+
+from backproof.diagnosis.cause import Cause
+from backproof.diagnosis.causes.conjugate import conjugate
+from backproof.diagnosis.causes.cotangent_ignored import cotangent_ignored
+from backproof.diagnosis.causes.factor import factor
+from backproof.diagnosis.causes.missing import missing
+from backproof.diagnosis.causes.negated import negated
+from backproof.diagnosis.causes.passed_through import passed_through
+from backproof.diagnosis.causes.precision import precision
+from backproof.diagnosis.causes.scaled import scaled
+from backproof.diagnosis.causes.stale import stale
+from backproof.diagnosis.causes.summed import summed
+from backproof.diagnosis.causes.swapped import swapped
+from backproof.diagnosis.causes.term import term
+from backproof.diagnosis.causes.transposed import transposed
+from backproof.diagnosis.causes.variant import variant
+
+PLAIN: tuple[Cause, ...] = (
+    missing,
+    cotangent_ignored,
+    passed_through,
+    negated,
+    conjugate,
+    scaled,
+    swapped,
+    transposed,
+    summed,
+    variant,
+)
+"""Relations without anything to choose, asked of the whole and of a part of the input."""
+
+LIBRARIES: tuple[Cause, ...] = (factor, term, stale)
+"""Relations that are looked up, or need further calls."""
+
+LAST: tuple[Cause, ...] = (precision,)
+"""What remains when the form is right."""
+
+__all__ = ["LAST", "LIBRARIES", "PLAIN"]

@@ -1,0 +1,120 @@
+"""The one interface of a cause: a relation between what is claimed and what is true.
+
+A cause is a function that is given a `Suspect` and answers with an `Explanation`, or
+with None where the relation does not hold within the bars. It may call backward with
+cotangents of its own; forward only within the suspect's budget. To add one: a file in
+`causes/` with a function under `@cause`, its docstring's first line the relation, and
+its place in `CAUSES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from backproof.diagnosis.known import Number
+from backproof.diagnosis.suspect import Suspect
+from backproof.diagnosis.witness import Fit, Gradients
+
+PLAIN = 4.0  # bars that the claim must be off by before a plain relation is named
+LIBRARY = 40.0  # and before one out of many is, which could fit by chance
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A cause that explains the evidence.
+
+    Attributes:
+        title: what the gradient is, to follow "the gradient of `x`".
+        remedy: what to do, one sentence.
+        truth: what the gradient should be for each cotangent, float64 (n,); None where
+            that does not follow.
+        detail: one more line, or nothing.
+        cause: the name of the cause, set by the decorator.
+    """
+
+    title: str
+    remedy: str
+    truth: Gradients | None = None
+    detail: str = ""
+    cause: str = ""
+
+
+Explain = Callable[[Suspect], Explanation | None]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What may be wrong, and the function that tells whether it is.
+
+    Attributes:
+        name: of the function and its file.
+        relation: its docstring's first line, said where it was ruled out.
+        explain: None where it does not explain the evidence.
+    """
+
+    name: str
+    relation: str
+    explain: Explain
+
+    def __call__(self, suspect: Suspect) -> Explanation | None:
+        """The explanation under this cause's name."""
+        found = self.explain(suspect)
+        if found is None:
+            return None
+        return Explanation(
+            found.title, found.remedy, found.truth, found.detail, self.name
+        )
+
+
+def cause(explain: Explain) -> Cause:
+    """Make a function the cause of its name."""
+    relation = (explain.__doc__ or "").strip().splitlines()[0].rstrip(".")
+    return Cause(explain.__name__, relation, explain)
+
+
+def fits(suspect: Suspect, truth: Gradients, least: float = PLAIN) -> bool:
+    """Whether these gradients are true within bars that refute the claims."""
+    return suspect.power >= least and suspect.witness.fit(truth).explains
+
+
+def named_constant(
+    suspect: Suspect, value: float, bar: float, most_rank: int = 9
+) -> Number | None:
+    """The best name in this call for a constant, None where it has none.
+
+    The sign is left out; `bar` is the constant's own.
+    """
+    size = abs(value)
+    reach = max(3 * bar, 1e-6 * size)
+    if reach > 0.2 * size:
+        return None
+    # A vague constant has many names, so only the plainest count.
+    worst = most_rank if reach < 1e-3 * size else 1 if reach < 0.03 * size else 0
+    for number in suspect.known.constants(suspect.name, suspect.shape):
+        if number.rank <= worst and abs(number.value - size) <= reach:
+            return number
+    return None
+
+
+def unnamed(fit: Fit) -> str:
+    """A constant without a name, to the digits that its bar leaves."""
+    digits = 6 if fit.scale_bar < 1e-6 * abs(fit.scale) else 3
+    return f"{abs(fit.scale):.{digits}g}"
+
+
+def cotangents_like(
+    suspect: Suspect, shape: Sequence[int] | None = None
+) -> list[Tensor] | None:
+    """The cotangents as vectors over the input's elements, where the shapes are alike.
+
+    With several outputs, those of the first output that has the input's shape.
+    """
+    wanted = tuple(suspect.shape if shape is None else shape)
+    for output in suspect.outputs:
+        same_kind = output.dtype.is_complex == suspect.is_complex
+        if tuple(output.shape) == wanted and same_kind:
+            return [u[output.part] for u in suspect.cotangents]
+    return None

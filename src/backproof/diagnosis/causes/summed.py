@@ -1,0 +1,139 @@
+"""A sum over the wrong axes, or none."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from backproof.diagnosis.cause import PLAIN, Explanation, cause
+from backproof.diagnosis.suspect import Suspect
+
+_MOST_AXES = 4
+_ROUNDING = 1e-6  # between two orders of one sum, in the type of the claim
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What is summed: its name, and one tensor a cotangent, all of one shape."""
+
+    name: str
+    tensors: list[Tensor]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.tensors[0].shape)
+
+
+@cause
+def summed(suspect: Suspect) -> Explanation | None:
+    """It is summed over the wrong axes, or one part of a sum."""
+    if suspect.is_complex or suspect.power < PLAIN:
+        return None
+    for source in _sources(suspect):
+        for axes in _axes(source.shape, suspect.shape):
+            truth = [t.sum(axes).reshape(-1) for t in source.tensors]
+            if not suspect.witness.fit(truth[:1]).explains:
+                continue
+            if not suspect.witness.fit(truth).explains:
+                continue
+            how = _as_claimed(suspect, source, axes)
+            if how is None:
+                continue
+            where = _named(axes)
+            return Explanation(
+                f"{how} {source.name} instead of its sum over {where}",
+                f"Sum over {where}, along which `{suspect.name}` was broadcast.",
+                truth,
+            )
+    return None
+
+
+def _sources(suspect: Suspect) -> Iterator[_Source]:
+    """The cotangents, alone and times known tensors, and the other inputs' gradients."""
+    for output in suspect.outputs:
+        if output.dtype.is_complex or not output.shape:
+            continue
+        shape = tuple(output.shape)
+        plain = [u[output.part].reshape(shape) for u in suspect.cotangents]
+        name = "the cotangent"
+        if len(suspect.outputs) > 1:
+            name = f"the cotangent of `{output.name}`"
+        yield _Source(name, plain)
+        for one in suspect.known.factors(shape):
+            yield _Source(f"{name} * {one.name}", [u * one.values for u in plain])
+    for name, index, claims in suspect.other_claims():
+        original = suspect.trial.inputs[index].original
+        if not original.is_complex() and original.dim():
+            shaped = [c.reshape(original.shape) for c in claims]
+            yield _Source(f"the gradient of `{name}`", shaped)
+
+
+def _axes(shape: Sequence[int], to: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Sets of axes whose sum leaves a tensor of the shape `to`, single ones aside."""
+    wanted = [n for n in to if n > 1]
+    if math.prod(shape) <= math.prod(to) or len(shape) > _MOST_AXES:
+        return
+    for count in range(1, len(shape) + 1):
+        for axes in itertools.combinations(range(len(shape)), count):
+            left = [n for a, n in enumerate(shape) if a not in axes and n > 1]
+            if left == wanted:
+                yield axes
+
+
+def _as_claimed(
+    suspect: Suspect, source: _Source, right: tuple[int, ...]
+) -> str | None:
+    """What the claim does with the source, to stand before its name."""
+    for words, parts in _other_ways(source, suspect.shape, right):
+        if _equals(suspect, parts):
+            return words
+    return None
+
+
+def _other_ways(
+    source: _Source, shape: Sequence[int], right: tuple[int, ...]
+) -> Iterator[tuple[str, list[Tensor]]]:
+    """What people do instead of the sum over `right`."""
+    tensors = source.tensors
+    for axes in _axes(source.shape, shape):
+        if axes != right:
+            yield f"is the sum over {_named(axes)} of", [t.sum(axes) for t in tensors]
+    yield "is the mean of", [t.mean(right) for t in tensors]
+    for index, which in ((0, "first"), (-1, "last")):
+        yield (
+            f"is the {which} slice of",
+            [_slice(t, right, index) for t in tensors],
+        )
+        for axis in right if len(right) > 1 else ():
+            rest = tuple(a for a in right if a != axis)
+            yield (
+                f"is the {which} slice along axis {axis} of",
+                [t.sum(rest, keepdim=True).select(axis, index) for t in tensors],
+            )
+    yield "is the largest element of", [t.amax(right) for t in tensors]
+
+
+def _slice(tensor: Tensor, axes: Sequence[int], index: int) -> Tensor:
+    for axis in sorted(axes, reverse=True):
+        tensor = tensor.select(axis, index)
+    return tensor
+
+
+def _equals(suspect: Suspect, expected: list[Tensor]) -> bool:
+    for claim, other in zip(suspect.claims, expected, strict=True):
+        if claim.numel() != other.numel():
+            return False
+        a, b = claim[suspect.mask], other.reshape(-1)[suspect.mask]
+        if float((a - b).norm()) > _ROUNDING * float(b.norm()) or not bool(a.any()):
+            return False
+    return True
+
+
+def _named(axes: Sequence[int]) -> str:
+    if len(axes) == 1:
+        return f"axis {axes[0]}"
+    return "axes " + " and ".join(str(a) for a in axes)

@@ -1,0 +1,164 @@
+"""A term of a sum: missing, or there without a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from backproof.diagnosis.cause import (
+    LIBRARY,
+    Explanation,
+    cause,
+    cotangents_like,
+    fits,
+)
+from backproof.diagnosis.causes.factor import constant_words, local_derivative
+from backproof.diagnosis.known import Named
+from backproof.diagnosis.suspect import Suspect
+from backproof.diagnosis.witness import Gradients
+
+_LARGE = 200_000  # elements, above which fewer terms are tried
+_MOST_BASICS = 10
+
+
+@cause
+def term(suspect: Suspect) -> Explanation | None:
+    """A term is missing, or one too many."""
+    if suspect.power < LIBRARY or suspect.is_complex:
+        return None
+    return _without_cotangent(suspect) or _missing(suspect)
+
+
+def _without_cotangent(suspect: Suspect) -> Explanation | None:
+    """What backward adds even when nothing comes in."""
+    constant = suspect.tried([torch.zeros_like(suspect.cotangents[0])])
+    if constant is None or not bool(constant[0][suspect.mask].any()):
+        return None
+    truth = [claim - constant[0] for claim in suspect.claims]
+    if not fits(suspect, truth, LIBRARY):
+        return None
+    return Explanation(
+        f"has an extra term{_equal_to(suspect, constant[0])} that does not depend on "
+        "the cotangent",
+        "Leave it out: a penalty belongs into the loss or the optimiser.",
+        truth,
+    )
+
+
+def _equal_to(suspect: Suspect, values: Tensor) -> str:
+    """The name of what a constant term is a multiple of."""
+    for one in suspect.known.fitting(suspect.shape):
+        other = one.values.reshape(-1)
+        size = float(other @ other)
+        if not size:
+            continue
+        scale = float(values @ other) / size
+        if torch.allclose(values, scale * other, rtol=1e-6, atol=0.0):
+            return f" ({scale:.4g} * {one.name})"
+    return ""
+
+
+def _missing(suspect: Suspect) -> Explanation | None:
+    for label, product in _terms(suspect):
+        if not suspect.witness.fit_scaled(product[:1], suspect.claims).explains:
+            continue
+        fit = suspect.witness.fit_scaled(product, suspect.claims)
+        if not fit.explains:
+            continue
+        words = constant_words(suspect, fit)
+        if words is None:
+            continue
+        truth = [
+            claim + fit.scale * p
+            for claim, p in zip(suspect.claims, product, strict=True)
+        ]
+        sign = "-" if words.startswith("-") else "+"
+        return Explanation(
+            f"lacks the term {sign} {words.lstrip('-')}{label}",
+            f"Add {sign} {words.lstrip('-')}{label}, with g the cotangent.",
+            truth,
+        )
+    return _product_rule(suspect)
+
+
+def _product_rule(suspect: Suspect) -> Explanation | None:
+    """The rest is the cotangent times a pair of known functions."""
+    cotangents = cotangents_like(suspect)
+    known = suspect.witness.known
+    if cotangents is None or known is None:
+        return None
+    found = local_derivative(suspect.beside_claims(), cotangents)
+    if found is None:
+        return None
+    label, rest = found
+    truth = [c + r for c, r in zip(suspect.claims, rest, strict=True)]
+    if not fits(suspect, truth, LIBRARY):
+        return None
+    return Explanation(
+        f"lacks the term + g * {label}",
+        f"Add + g * {label}, with g the cotangent: one part of a product rule is missing.",
+        truth,
+    )
+
+
+def _terms(suspect: Suspect) -> Iterator[tuple[str, Gradients]]:
+    """Named gradients that may be missing, the plain ones first."""
+    shape = suspect.shape
+    sources = [("claimed", suspect.claims)]
+    cotangents = cotangents_like(suspect)
+    if cotangents is not None:
+        sources.insert(0, ("g", cotangents))
+    for name, _, claims in suspect.other_claims():
+        if claims[0].numel() == suspect.claims[0].numel():
+            yield f"the gradient of {name}", claims
+    basics = list(_basics(suspect))
+    for name, source in sources:
+        yield name, source
+        for one in suspect.known.factors(shape):
+            yield f"{name} * {one.name}", [s * one.values.reshape(-1) for s in source]
+    for name, source in sources:
+        yield from _reduced(name, source, basics, shape)
+
+
+def _basics(suspect: Suspect) -> Iterator[Named]:
+    """Few functions, for products of two of them around a sum."""
+    shape = suspect.shape
+    ones = torch.ones(shape, dtype=torch.float64)
+    yield Named("", ones)
+    simple = [n for n in suspect.known.factors(shape) if _is_basic(n.name)]
+    most = 2 if ones.numel() > _LARGE else _MOST_BASICS
+    yield from simple[:most]
+
+
+def _is_basic(name: str) -> bool:
+    return name.isidentifier() or name.startswith("exp(") or name.endswith("/ std")
+
+
+def _reduced(
+    name: str, source: Gradients, basics: list[Named], shape: Sequence[int]
+) -> Iterator[tuple[str, Gradients]]:
+    """f * sum(source * h) over the last axis, each other one, and all."""
+    if not shape:
+        return
+    axes: list[tuple[int, ...]] = [(a,) for a in reversed(range(len(shape)))]
+    if len(shape) > 1:
+        axes.append(tuple(range(len(shape))))
+        axes.append(tuple(range(1, len(shape))))
+    shaped = [s.reshape(tuple(shape)) for s in source]
+    for axis in dict.fromkeys(axes):
+        along = "" if len(axis) == len(shape) else f", axis {_axes(axis)}"
+        for inside in basics:
+            sums = [(s * inside.values).sum(axis, keepdim=True) for s in shaped]
+            product = f"{name} * {inside.name}" if inside.name else name
+            for outside in basics:
+                before = f"{outside.name} * " if outside.name else ""
+                yield (
+                    f"{before}sum({product}{along})",
+                    [(outside.values * s).reshape(-1) for s in sums],
+                )
+
+
+def _axes(axes: Sequence[int]) -> str:
+    return str(axes[0]) if len(axes) == 1 else str(tuple(axes))

@@ -1,0 +1,220 @@
+"""The tensors and numbers that a call knows, by the names that the user gave them.
+
+A factor that is missing, or one too many, is nearly always something that stands in the
+call already: an input, the output, 1 - y**2, a mask, the size of an axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from backproof.diagnosis.region import broadcasts
+from backproof.trial import Trial
+
+_SMALL = range(2, 13)
+_LEAST_DISTINCT = 1e-9
+
+
+@dataclass(frozen=True)
+class Named:
+    """A tensor and what to call it."""
+
+    name: str
+    values: Tensor
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant and what to call it; lower `rank` is the better name."""
+
+    name: str
+    value: float
+    rank: int
+
+
+_FUNCTIONS: tuple[tuple[str, Callable[[Tensor], Tensor]], ...] = (
+    ("{}", lambda x: x),
+    ("({} > 0)", lambda x: (x > 0).double()),
+    ("({} < 0)", lambda x: (x < 0).double()),
+    ("sign({})", torch.sign),
+    ("abs({})", torch.abs),
+    ("{}**2", torch.square),
+    ("(1 - {})", lambda x: 1 - x),
+    ("(1 + {})", lambda x: 1 + x),
+    ("(1 - {}**2)", lambda x: 1 - x * x),
+    ("(1 + {}**2)", lambda x: 1 + x * x),
+    ("exp({})", torch.exp),
+    ("exp(-{})", lambda x: torch.exp(-x)),
+    ("(1 - exp({}))", lambda x: -torch.expm1(x)),
+    ("(1 + exp({}))", lambda x: 1 + torch.exp(x)),
+    ("sigmoid({})", torch.sigmoid),
+    ("sigmoid(-{})", lambda x: torch.sigmoid(-x)),
+    ("tanh({})", torch.tanh),
+    ("(1 - tanh({})**2)", lambda x: 1 - torch.tanh(x).square()),
+    ("cos({})", torch.cos),
+    ("sin({})", torch.sin),
+    ("cosh({})", torch.cosh),
+    ("sinh({})", torch.sinh),
+    ("log({})", torch.log),
+    ("sqrt({})", torch.sqrt),
+    ("sqrt(1 - {}**2)", lambda x: (1 - x * x).sqrt()),
+    ("sqrt(1 + {}**2)", lambda x: (1 + x * x).sqrt()),
+    ("{}**3", lambda x: x**3),
+    ("exp(-{}**2)", lambda x: torch.exp(-x * x)),
+    ("exp(-{}**2 / 2)", lambda x: torch.exp(-x * x / 2)),
+)
+
+
+class Known:
+    """What one call knows.
+
+    Args:
+        trial: the call.
+        values: its outputs, float64 (num_outputs,).
+    """
+
+    def __init__(self, trial: Trial, values: Tensor) -> None:
+        self.trial = trial
+        self.tensors: list[Named] = []
+        self.numbers: list[Named] = []
+        for name, leaf in zip(trial.names, trial.leaves, strict=True):
+            if isinstance(leaf, Tensor):
+                self._add(name, leaf.detach())
+            elif type(leaf) in (int, float):
+                self.numbers.append(Named(name, torch.tensor(float(leaf)).double()))
+        for output in trial.outputs:
+            if not output.dtype.is_complex:
+                self._add(output.name, values[output.part].reshape(output.shape))
+
+    def _add(self, name: str, tensor: Tensor) -> None:
+        if tensor.layout is not torch.strided or tensor.is_meta or tensor.is_quantized:
+            return
+        tensor = tensor.to("cpu")
+        if tensor.is_floating_point():
+            tensor = tensor.double()
+        if tensor.dim() == 0 and not tensor.is_complex():
+            self.numbers.append(Named(name, tensor.double()))
+        self.tensors.append(Named(name, tensor))
+
+    def fitting(self, shape: Sequence[int]) -> Iterator[Named]:
+        """The real tensors that broadcast to `shape`, as float64 in that shape."""
+        for one in self.tensors:
+            if not one.values.is_complex() and broadcasts(one.values.shape, shape):
+                yield Named(one.name, one.values.double().expand(tuple(shape)))
+
+    def factors(self, shape: Sequence[int]) -> Iterator[Named]:
+        """Functions of those tensors that are finite and not constant."""
+        for one in self.fitting(shape):
+            for text, function in _FUNCTIONS:
+                values = function(one.values)
+                if not bool(torch.isfinite(values).all()) or is_constant(values):
+                    continue
+                yield Named(text.format(one.name), values)
+            yield from _statistics(one)
+
+    def constants(self, of: str, shape: Sequence[int]) -> list[Number]:
+        """Numbers that this call gives a name to; positive ones, best names first."""
+        found = [Number("2", 2.0, 0), Number("1/2", 0.5, 0)]
+        for one in self.numbers:
+            found += _functions_of(one.name, float(one.values))
+        sizes: dict[int, str] = {}
+        total = math.prod(shape)
+        for axis, size in enumerate(shape):
+            sizes.setdefault(size, f"the size of axis {axis} of `{of}`")
+        sizes.setdefault(total, f"the number of elements of `{of}`")
+        for one in self.tensors:
+            for axis, size in enumerate(one.values.shape):
+                sizes.setdefault(size, f"the size of axis {axis} of `{one.name}`")
+            sizes.setdefault(one.values.numel(), f"the size of `{one.name}`")
+        for size, words in sizes.items():
+            if size > 2:
+                found += _sizes(size, words)
+        found += [Number(str(k), float(k), 3) for k in _SMALL]
+        found += [Number(f"1/{k}", 1 / k, 3) for k in _SMALL]
+        found += [
+            Number("pi", math.pi, 4),
+            Number("2 pi", 2 * math.pi, 4),
+            Number("1/pi", 1 / math.pi, 4),
+            Number("sqrt(2)", math.sqrt(2), 4),
+            Number("1/sqrt(2)", math.sqrt(0.5), 4),
+            Number("ln 2", math.log(2), 4),
+            Number("1/ln 2", 1 / math.log(2), 4),
+            Number("2/3", 2 / 3, 4),
+            Number("3/2", 1.5, 4),
+            Number("4/3", 4 / 3, 4),
+            Number("3/4", 0.75, 4),
+        ]
+        return sorted(found, key=lambda n: n.rank)
+
+
+def is_constant(values: Tensor) -> bool:
+    """Whether all elements are one number, so that it is no factor of its own."""
+    if values.numel() < 2:
+        return values.numel() == 0
+    first = values.reshape(-1)[0]
+    return bool(((values - first).abs() <= _LEAST_DISTINCT * first.abs()).all())
+
+
+def _statistics(one: Named) -> Iterator[Named]:
+    """Sizes of rows, and the rows with those taken out, as normalisations have them."""
+    x = one.values
+    if not x.dim() or x.shape[-1] < 2:
+        return
+    deviation = x.var(-1, keepdim=True, unbiased=False).sqrt()
+    length = x.norm(dim=-1, keepdim=True)
+    root = x.square().mean(-1, keepdim=True).sqrt()
+    for text, values in (
+        ("std({})", deviation),
+        ("norm({})", length),
+        ("rms({})", root),
+        ("sum({})", x.sum(-1, keepdim=True)),
+    ):
+        full = values.expand_as(x)
+        if bool((full != 0).all()) and bool(torch.isfinite(full).all()):
+            yield Named(text.format(one.name), full)
+    if bool((deviation != 0).all()):
+        centred = x - x.mean(-1, keepdim=True)
+        yield Named(f"({one.name} - mean({one.name})) / std", centred / deviation)
+
+
+def _functions_of(name: str, s: float) -> list[Number]:
+    label = f"`{name}`"
+    pairs = [
+        (f"{label} = {s:g}", s),
+        (f"1/{label} = {_inverse(s):g}", _inverse(s)),
+        (f"{label} squared = {s * s:g}", s * s),
+        (f"1/{label} squared", _inverse(s * s)),
+        (f"2 {label} = {2 * s:g}", 2 * s),
+        (f"1 - {label} = {1 - s:g}", 1 - s),
+        (f"1/(1 - {label}) = {_inverse(1 - s):g}", _inverse(1 - s)),
+        (f"1 + {label} = {1 + s:g}", 1 + s),
+        (f"sqrt({label})", math.sqrt(abs(s))),
+        (f"1/sqrt({label})", _inverse(math.sqrt(abs(s)))),
+    ]
+    usable = [(n, v) for n, v in pairs if math.isfinite(v) and v not in (0, 1, -1)]
+    return [
+        Number(n if v > 0 else f"-({n})", abs(v), 1 + (k > 0))
+        for k, (n, v) in enumerate(usable)
+    ]
+
+
+def _sizes(size: int, words: str) -> list[Number]:
+    return [
+        Number(f"{size}, {words}", float(size), 2),
+        Number(f"1/{size}, one over {words}", 1 / size, 2),
+        Number(f"sqrt({size}), the root of {words}", math.sqrt(size), 4),
+        Number(f"1/sqrt({size}), one over the root of {words}", size**-0.5, 4),
+        Number(f"{size - 1}, one less than {words}", float(size - 1), 4),
+        Number(f"{size}/{size - 1}, as with {words} less one", size / (size - 1), 4),
+        Number(f"{size - 1}/{size}, as with {words} less one", (size - 1) / size, 4),
+        Number(f"2/{size}, two over {words}", 2 / size, 3),
+    ]
+
+
+def _inverse(value: float) -> float:
+    return 1 / value if value else math.inf
