@@ -102,6 +102,7 @@ def test_a_method_wherever_it_is_defined(module):
 
 
 def test_a_file_that_was_edited_since(module):
+    assert has_source(module.Base)
     Path(module.__file__).write_text("# one more line\n" + TEXT)
     assert source_of(module.Twice) is None
     assert method_of(module.Base.backward) is None

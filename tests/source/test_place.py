@@ -42,6 +42,11 @@ def test_a_single_name_may_hold_all_gradients():
     assert gradient_place(backward, 1) == Place(4, "grads = kernel(g)")
 
 
+def test_a_tuple_of_one_holds_one():
+    backward = method("gx = kernel(g)\nreturn (gx,)")
+    assert gradient_place(backward, 1) == Place(5, "return (gx,)")
+
+
 def test_a_return_over_several_lines():
     backward = method("return (\n    g * a,\n    kernel(\n        g\n    ),\n)")
     assert gradient_place(backward, 0) == Place(5, "g * a")
@@ -125,6 +130,15 @@ def test_a_loop_that_ran():
     assert gradient_place(backward, 0, lines) == Place(6, "b = a * i")
     assert gradient_place(backward, 1, lines) == Place(7, "a = b + 1")
     assert gradient_place(backward, 1, [4, 5, 8]) == Place(4, "a = b = g")
+
+
+def test_what_runs_after_the_return_makes_nothing():
+    body = "gx = g * 2\ntry:\n    return gx\nfinally:\n    gx = 0"
+    assert gradient_place(method(body), 0, [4, 5, 6, 8]) == Place(4, "gx = g * 2")
+
+
+def test_a_gradient_that_is_none():
+    assert gradient_place(method("gx = None\nreturn g, gx"), 1).text == "gx = None"
 
 
 def test_no_return():

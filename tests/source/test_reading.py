@@ -117,6 +117,24 @@ def test_a_statement_covers_its_lines_and_not_its_body():
 
 
 @pytest.mark.parametrize(
+    ("statement", "values"),
+    [
+        ("a = b = x", {"a": "x", "b": "x"}),
+        ("a, b = x, y", {"a": "x", "b": "y"}),
+        ("a: Tensor = x", {"a": "x"}),
+        ("a: Tensor", {}),
+        ("a, b = x", {"a": None, "b": None}),
+        ("a, b = x, *y", {"a": None, "b": None}),
+        ("a, *b = x, y", {"a": None, "b": None}),
+        ("a, (b, c) = x, (y, z)", {"a": "x", "b": "y", "c": "z"}),
+    ],
+)
+def test_what_a_name_is_given(statement, values):
+    found = method(statement).assignments
+    assert {a.name: a.value and a.value.text for a in found} == values
+
+
+@pytest.mark.parametrize(
     ("returned", "elements"),
     [
         ("return", []),

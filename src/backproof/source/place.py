@@ -85,8 +85,6 @@ def _place_that_ran(
     found, index = last
     element = _returned(found, position)
     if element is not None and element.name is not None:
-        while index > 0 and found.covers(lines[index - 1]):
-            index -= 1  # a return over several lines
         writes = list(method.writes_to(element.name))
         write = _last_covered(writes, lines[:index])
         if write is not None:
@@ -148,7 +146,7 @@ def _of_statement(statement: Statement) -> Place:
 
 def _of_return(found: Return, element: Expression | None) -> Place:
     """The return, or the element's own line of it, or as much of it as fits."""
-    if element is None or element.line == found.line == found.end_line:
+    if element is None or element.line == found.line:
         text = found.text
         if element is not None and len(text) > _WIDTH:
             text = _only(element, found)
