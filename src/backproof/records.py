@@ -55,11 +55,15 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Location:
-    """A place in a source file; `line` and `column` count from 1."""
+    """A place in a source file; `line` and `column` count from 1.
+
+    `text` is what is written there, on one line; empty where only the place is known.
+    """
 
     file: str
     line: int | None = None
     column: int | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True)

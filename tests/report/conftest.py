@@ -68,7 +68,7 @@ WRONG = Judgement(
             Severity.ERROR,
             "the gradient of `x` is not forward's derivative, in every direction tried",
             "backward claims   5.62995 ± 6e-15\nforward moves by  2.81497 ± 8e-12",
-            Location("examples/broken/softplus.py", 26),
+            Location("examples/broken/softplus.py", 26, text="return 2 * g * s"),
             "Derive it again, and compare it with what autograd gives.",
         ),
     ),

@@ -49,7 +49,7 @@ FINDINGS = st.builds(
     st.sampled_from(Severity),
     WORDS,
     WORDS,
-    st.none() | st.builds(Location, WORDS, LINES, LINES),
+    st.none() | st.builds(Location, WORDS, LINES, LINES, WORDS),
     WORDS,
 )
 STATUSES = ("right", "refuses", "wrong", "torch", "not_applicable", "skipped")

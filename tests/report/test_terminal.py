@@ -6,6 +6,7 @@ from backproof.records import (
     Evidence,
     Finding,
     Judgement,
+    Location,
     Outcome,
     Severity,
     Status,
@@ -37,11 +38,11 @@ WRONG         OffByTwo  examples/broken/softplus.py:7
 
   BP101  the gradient of `x` is not forward's derivative, in every direction
          tried
+         at examples/broken/softplus.py:26: `return 2 * g * s`
+         Derive it again, and compare it with what autograd gives.
          backward claims   5.62995 ± 6e-15
          forward moves by  2.81497 ± 8e-12
          with one alone
-         at examples/broken/softplus.py:26
-         Derive it again, and compare it with what autograd gives.
          more: backproof explain BP101
 
 INCONCLUSIVE  Noisy  examples/noisy.py
@@ -96,6 +97,46 @@ def test_lines_keep_to_the_width(report, width):
 
 def test_a_single_bad_subject_is_not_said_twice(of, wrong):
     assert text(of(wrong)).count("OffByTwo") == 1
+
+
+def found(title, words, line, text=""):
+    where = Location("ops.py", line, text=text)
+    return Finding("BP202", Severity.ERROR, title, words, where, "Write elsewhere.")
+
+
+def test_what_where_and_what_to_do_come_before_the_numbers(of):
+    finding = found("backward changes `y`", "saved 1, now 2", 31, "y.mul_(g)")
+    subject = Judgement("F", "f.py", 1, Verdict.WRONG, findings=(finding,))
+    assert text(of(subject)).splitlines()[2:7] == [
+        "  BP202  backward changes `y`",
+        "         at ops.py:31: `y.mul_(g)`",
+        "         Write elsewhere.",
+        "         saved 1, now 2",
+        "         more: backproof explain BP202",
+    ]
+
+
+def test_findings_of_one_place_share_it(of):
+    findings = (found("`x` is off", "by 1", 3), found("`y` is off", "by 2", 3))
+    subject = Judgement("F", "f.py", 1, Verdict.WRONG, findings=findings)
+    assert text(of(subject)).splitlines()[2:9] == [
+        "  BP202  `x` is off",
+        "         at ops.py:3",
+        "         Write elsewhere.",
+        "         by 1",
+        "         also: `y` is off",
+        "         by 2",
+        "         more: backproof explain BP202",
+    ]
+
+
+def test_code_that_does_not_fit_beside_its_place_stands_below(of):
+    code = "return grad_output * (1 - output * output), None, None, None"
+    subject = Judgement(
+        "F", "f.py", 1, Verdict.WRONG, findings=(found("a", "", 3, code),)
+    )
+    lines = text(of(subject)).splitlines()
+    assert lines[3:5] == ["         at ops.py:3:", f"           `{code}`"]
 
 
 def test_a_broken_law_without_a_finding_is_shown(of):

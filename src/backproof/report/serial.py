@@ -118,13 +118,18 @@ def _finding_from_dict(data: Mapping[str, Any]) -> Finding:
 def _location_to_dict(where: Location | None) -> dict[str, Any] | None:
     if where is None:
         return None
-    return {"file": where.file, "line": where.line, "column": where.column}
+    return {
+        "file": where.file,
+        "line": where.line,
+        "column": where.column,
+        "text": where.text,
+    }
 
 
 def _location_from_dict(data: Mapping[str, Any] | None) -> Location | None:
     if data is None:
         return None
-    return Location(data["file"], data["line"], data["column"])
+    return Location(data["file"], data["line"], data["column"], data.get("text", ""))
 
 
 def _encoded(value: Any) -> Any:

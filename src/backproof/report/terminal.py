@@ -126,20 +126,30 @@ def _grouped(subject: Judgement) -> list[list[Finding]]:
 def _findings(
     subject: Judgement, group: list[Finding], paint: Paint, width: int
 ) -> list[str]:
-    lines: list[str] = []
-    for finding in group:
-        note = finding.severity is Severity.NOTE
-        title = f"note: {finding.title}" if note else finding.title
-        lead = f"  {finding.code}  " if not lines else _DEEP
-        lines += wrapped(title, _DEEP, width, first=lead)
-        lines += wrapped(finding.words, _DEEP, width)
-    last = group[-1]
-    lines[0] = lines[0].replace(last.code, paint.bold(last.code), 1)
-    lines += wrapped(_on(subject, last.code), _DEEP, width)
-    if last.where is not None:
-        lines += wrapped(f"at {_place(last.where)}", _DEEP, width)
-    lines += wrapped(last.remedy, _DEEP, width)
-    return lines + wrapped(f"more: backproof explain {last.code}", _DEEP, width)
+    """What, where and what to do, in this order; the numbers come after that."""
+    first, *others = group
+    note = first.severity is Severity.NOTE
+    title = f"note: {first.title}" if note else first.title
+    lines = wrapped(title, _DEEP, width, first=f"  {first.code}  ")
+    lines[0] = lines[0].replace(first.code, paint.bold(first.code), 1)
+    if first.where is not None:
+        lines += _written_at(first.where, width)
+    lines += wrapped(first.remedy, _DEEP, width)
+    lines += wrapped(first.words, _DEEP, width)
+    for other in others:
+        lines += wrapped(f"also: {other.title}", _DEEP, width)
+        lines += wrapped(other.words, _DEEP, width)
+    lines += wrapped(_on(subject, first.code), _DEEP, width)
+    return lines + wrapped(f"more: backproof explain {first.code}", _DEEP, width)
+
+
+def _written_at(where: Location, width: int) -> list[str]:
+    """The place, and what is written there; code is not wrapped like prose."""
+    place, text = f"{_DEEP}at {_place(where)}", f"`{where.text}`"
+    if not where.text:
+        return [place]
+    together = f"{place}: {text}"
+    return [together] if len(together) <= width else [f"{place}:", f"{_DEEP}  {text}"]
 
 
 def _on(subject: Judgement, code: str) -> str:
