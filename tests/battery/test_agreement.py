@@ -150,7 +150,7 @@ def test_words_and_numbers_say_the_same():
     off[0][2] = 4.0
     found = ruler.gradients(off, gradient)
     assert "4 instead of" in found.words
-    assert "at flat index 2; 1 of 5 elements differ" in found.words
+    assert "at x[2]; 1 of 5 elements differs" in found.words
     assert set(found.numbers) == {
         "name",
         "departure",

@@ -13,72 +13,24 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from backproof.battery.difference import Difference, Sides
 from backproof.battery.inquiry.backward_noise import SCALE, nudged
+from backproof.diagnosis.region import Field
 from backproof.probe import coarsest, typical
-from backproof.trial import BackwardRaised, Refused, Trial
+from backproof.trial import BackwardRaised, Output, Refused, Trial
 from backproof.trial.vectors import Vector
 
-Pair = tuple[str, Tensor | None, Tensor | None, Callable[[], Tensor | None]]
-"""A name, what was got, what is expected, and what measures its sensitivity."""
+Pair = tuple[
+    str, Tensor | None, Tensor | None, Callable[[], Tensor | None], Callable[[], Field]
+]
+"""A name, what was got, what is expected, what measures its sensitivity, its form."""
 
 _ROUNDINGS = 8.0  # of an element, in eps of the coarsest type
 _SENSITIVE = 32.0  # times the change that a move in the last place makes
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The largest difference between two tensors of one name.
-
-    Attributes:
-        name: of the input whose gradient it is, or of the output.
-        share: the difference, in units of the element or of a typical one.
-        allowed: what rounding explains, in the same unit.
-        at: flat index of the element.
-        got: the number there.
-        expected: the number that it should be.
-        count: elements that differ by more than is allowed.
-        total: elements in all.
-    """
-
-    name: str
-    share: float
-    allowed: float
-    at: int = 0
-    got: float = 0.0
-    expected: float = 0.0
-    count: int = 0
-    total: int = 0
-
-    @property
-    def is_real(self) -> bool:
-        """Whether it is more than rounding."""
-        return not self.share <= self.allowed
-
-    @property
-    def words(self) -> str:
-        """Both numbers, where, and how many."""
-        return (
-            f"{self.got:.6g} instead of {self.expected:.6g} at flat index {self.at}; "
-            f"{self.count} of {self.total} elements differ"
-        )
-
-    @property
-    def numbers(self) -> dict[str, float | int | str]:
-        """The same for a report."""
-        return {
-            "name": self.name,
-            "departure": self.share,
-            "allowed": self.allowed,
-            "got": self.got,
-            "expected": self.expected,
-            "elements_wrong": self.count,
-            "elements": self.total,
-        }
 
 
 class Yardstick:
@@ -111,13 +63,14 @@ class Yardstick:
             sensitive: whether what inputs moved in their last place change is allowed;
                 not where both are of one graph.
         """
-        every = [i.name for i in self._trial.inputs]
+        trial = self._trial
+        every = [i.name for i in trial.inputs]
 
         def moved(name: str) -> Callable[[], Tensor | None]:
             return lambda: self.sensitivity[1].get(name) if sensitive else None
 
         return self._worst(
-            (name, a, b, moved(name))
+            (name, a, b, moved(name), functools.partial(field_of_input, trial, name))
             for name, a, b in zip(names or every, got, expected, strict=True)
         )
 
@@ -125,18 +78,25 @@ class Yardstick:
         self, got: Tensor, expected: Tensor, *, sensitive: bool = True
     ) -> Difference:
         """The worst difference of two vectors of outputs, float64 (num_outputs,)."""
+        trial = self._trial
 
         def moved(part: slice) -> Callable[[], Tensor | None]:
             return lambda: _part(self.sensitivity[0], part) if sensitive else None
 
         return self._worst(
-            (o.name, got[o.part], expected[o.part], moved(o.part))
-            for o in self._trial.outputs
+            (
+                o.name,
+                got[o.part],
+                expected[o.part],
+                moved(o.part),
+                functools.partial(field_of_output, trial, o),
+            )
+            for o in trial.outputs
         )
 
     def _worst(self, pairs: Iterable[Pair]) -> Difference:
         worst = Difference("", 0.0, math.inf)
-        for name, got, expected, moved in pairs:
+        for name, got, expected, moved, here in pairs:
             zero = got if expected is None else expected
             if zero is None:
                 continue
@@ -146,13 +106,19 @@ class Yardstick:
                 none if got is None else got,
                 none if expected is None else expected,
                 moved,
+                here,
             )
             if _excess(found) > _excess(worst):
                 worst = found
         return worst
 
     def _compare(
-        self, name: str, a: Tensor, b: Tensor, moved: Callable[[], Tensor | None]
+        self,
+        name: str,
+        a: Tensor,
+        b: Tensor,
+        moved: Callable[[], Tensor | None],
+        here: Callable[[], Field],
     ) -> Difference:
         if a.numel() != b.numel():
             return Difference(name, math.inf, 0.0, total=b.numel())
@@ -170,7 +136,7 @@ class Yardstick:
             if change is not None and change.numel() == unit.numel():
                 sensitive = float((change.abs() / unit).nan_to_num(0.0, 0.0, 0.0).max())
                 allowed = max(allowed, _SENSITIVE * sensitive)
-        at = int(share.argmax())
+        at, wrong = int(share.argmax()), share > allowed
         return Difference(
             name,
             float(share[at]),
@@ -178,8 +144,9 @@ class Yardstick:
             at,
             float(a[at]),
             float(b[at]),
-            int(torch.count_nonzero(share > allowed)),
+            int(torch.count_nonzero(wrong)),
             b.numel(),
+            Sides(a, b, wrong, here),
         )
 
     def _unit(self, name: str) -> float:
@@ -205,6 +172,26 @@ class Yardstick:
             if g is not None and h is not None
         }
         return graph.values - plain.values, changes
+
+
+def field_of_input(trial: Trial, name: str) -> Field:
+    """What elements of an input, or of its gradient, may be named by."""
+    found = next(i for i in trial.inputs if i.name == name)
+    values = None if found.original.is_complex() else found.original
+    return Field(name, tuple(found.original.shape), values, _others(trial, name))
+
+
+def field_of_output(trial: Trial, output: Output) -> Field:
+    """What elements of an output may be named by."""
+    return Field(output.name, tuple(output.shape), None, _others(trial, output.name))
+
+
+def _others(trial: Trial, name: str) -> list[tuple[str, Tensor]]:
+    return [
+        (label, leaf.detach().cpu())
+        for label, leaf in zip(trial.names, trial.leaves, strict=True)
+        if isinstance(leaf, Tensor) and label != name and not leaf.is_complex()
+    ]
 
 
 def _part(values: Tensor | None, part: slice) -> Tensor | None:

@@ -39,13 +39,13 @@ FAULTS = {
     ),
     "a saved tensor": (
         saving(lambda x: x * x, lambda g, x: g * x.mul_(2)),
-        "a saved tensor",
+        "the saved tensor `x` in place (mul_)",
     ),
     "by a hook": (by_a_hook, "the cotangent"),
     "inside of the subject": (in_the_middle, "the cotangent"),
     "one of two": (
         function(lambda ctx, x: (2 * x, 3 * x), lambda ctx, g, h: 2 * g + h.mul_(3)),
-        "the cotangent number 1",
+        "the cotangent `h` in place (mul_)",
     ),
 }
 

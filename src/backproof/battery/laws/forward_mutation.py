@@ -11,6 +11,8 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import law
+from backproof.battery.observed import address, last_write, operations_of
+from backproof.battery.place import Places, forwards_in
 from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held
 from backproof.trial import Graph, Refused, Trial
@@ -23,7 +25,7 @@ from backproof.trial.written import written_without_graph
 def forward_mutation(examination: Examination) -> Iterator[Evidence]:
     """Forward leaves its inputs unchanged, or marks them dirty.
 
-    Cost: 1 forward; 2 where a Function is called inside of the subject.
+    Cost: 1 forward; 2 where a Function is called inside of the subject; 2 to accuse.
     Blind to: tensors inside the subject that only native code writes to.
     """
     trial = examination.trial
@@ -37,21 +39,53 @@ def forward_mutation(examination: Examination) -> Iterator[Evidence]:
             continue
         changed = True
         returned = [v for _, v in graph.found]
-        yield _judged(name, handed, returned, reads=_reads(examination, k))
+        evidence = _judged(name, handed, returned, reads=_reads(examination, k))
+        yield evidence if evidence.holds else _traced(examination, k, evidence)
     for operation, tensor in inside:
         if all(tensor is not handed for handed in graph.handed):
             changed = True
-            yield broken(
-                "forward changes a tensor in place that autograd tracks, and does not "
-                "say so\n"
-                f"`{operation}` writes to a tensor of shape {tuple(tensor.shape)} with "
-                f"grad_fn {_node(tensor)}, inside the subject\n"
-                "whoever else uses that tensor gets other numbers than their own "
-                "backward assumes",
-                {"operation": operation},
-            )
+            yield _inside(trial, operation, tensor)
     if not changed:
         yield held("forward leaves every argument as it was")
+
+
+def _traced(examination: Examination, k: int, evidence: Evidence) -> Evidence:
+    """The evidence with the operation that did it. Costs 1 forward."""
+    trial, graphs = examination.trial, list[Graph]()
+    codes = Places(examination.trial).forward
+    seen = operations_of(lambda: graphs.append(trial.record()), codes)
+    name = trial.names[k]
+    remedy = (
+        "Use the out-of-place operation, or return the changed input itself and name "
+        f"it: `ctx.mark_dirty({name})`."
+        if isinstance(trial.leaves[k], Tensor)
+        else f"Work on a copy of `{name}`."
+    )
+    target = address(graphs[0].handed[k]) if graphs else None
+    found = last_write(seen, target)
+    where = found.where if found is not None else Places(trial).mention(name)
+    words = evidence.words
+    if found is not None:
+        words = words.replace(f"`{name}`", f"`{name}` in place ({found.name})", 1)
+    return broken(words, evidence.numbers, where=where, remedy=remedy)
+
+
+def _inside(trial: Trial, operation: str, tensor: Tensor) -> Evidence:
+    """A tensor of the subject's own making that a Function inside of it changes."""
+    codes = forwards_in(trial.record())
+    seen = operations_of(trial.record, codes)
+    plain = operation.removeprefix("aten.").partition(".")[0]
+    found = [s for s in seen if s.where is not None and s.name == plain]
+    return broken(
+        "forward changes a tensor in place that autograd tracks, and does not "
+        "say so\n"
+        f"`{operation}` writes to a tensor of shape {tuple(tensor.shape)} with "
+        f"grad_fn {_node(tensor)}, inside the subject\n"
+        "whoever else uses that tensor gets other numbers than their own "
+        "backward assumes",
+        {"operation": operation},
+        where=found[0].where if found else None,
+    )
 
 
 def _has_inside(trial: Trial, graph: Graph) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from torch import Tensor
 
-from backproof.battery.agreement import Difference
+from backproof.battery.difference import Difference
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
 from backproof.records import Evidence, broken, held

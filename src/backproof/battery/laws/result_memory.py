@@ -10,6 +10,8 @@ from torch import Tensor
 from backproof import dispatcher
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.observed import address, last_write, operations_of
+from backproof.battery.place import Places
 from backproof.records import Evidence, broken, held
 from backproof.trial import Graph, Refused, Trial
 from backproof.trial.copies import twin
@@ -41,20 +43,37 @@ def result_memory(examination: Examination) -> Iterator[Evidence]:
         _another_call(trial, cotangents)
     overwritten = _changed(names, kept, before)
     for name in overwritten:
-        yield broken(
-            f"the next call overwrites {name}\n"
-            "it lives in a buffer that calls share; whoever kept it now holds the other "
-            "call's numbers",
-            {"result": name},
-        )
+        target = address(kept[names.index(name)])
+        yield _overwritten(trial, cotangents, name, target)
     if not overwritten:
         yield held("results are as they were after another call")
     graph = trial.record()
     operator = trial.subject.operator
     if operator is not None and dispatcher.promises_new_memory(operator):
-        yield from _undeclared(graph, trial.names)
+        yield from _undeclared(trial, graph)
     else:
-        yield from _aliases(graph, trial.names)
+        yield from _aliases(trial, graph)
+
+
+def _overwritten(
+    trial: Trial, cotangents: Sequence[Tensor], name: str, target: int | None
+) -> Evidence:
+    """The evidence, with the operation that overwrites, seen in one more call."""
+    places = Places(trial)
+    seen = operations_of(lambda: _another_call(trial, cotangents), places.both)
+    by = last_write(seen, target)
+    where = by.where if by is not None else None
+    if where is None and not name.startswith("the gradient"):
+        where = places.forward_return()
+    operation = f" ({by.name} into a buffer that calls share)" if by is not None else ""
+    return broken(
+        f"the next call overwrites {name}{operation}\n"
+        "it lives in a buffer that calls share; whoever kept it now holds the other "
+        "call's numbers",
+        {"result": name},
+        where=where or places.returned(),
+        remedy=f"Allocate {name} anew in each call, or return a copy: `.clone()`.",
+    )
 
 
 def _another_call(trial: Trial, cotangents: Sequence[Tensor]) -> None:
@@ -78,22 +97,24 @@ def _changed(
     return found
 
 
-def _undeclared(graph: Graph, names: Sequence[str]) -> Iterator[Evidence]:
+def _undeclared(trial: Trial, graph: Graph) -> Iterator[Evidence]:
     """Outputs in the memory of an input, where the schema of an operator has none."""
-    for name, label, same in _pairs(graph, names):
+    for name, label, same in _pairs(graph, trial.names):
         what = "is" if same else "lives in the memory of"
         yield broken(
             f"`{name}` {what} `{label}`, and the operator's schema does not say so\n"
             "compilers and exporters rely on the schema when they order in-place changes",
             {"output": name, "input": label},
+            where=Places(trial).forward_return(),
+            remedy="Return a copy (`.clone()`), or declare the alias in the schema.",
         )
 
 
-def _aliases(graph: Graph, names: Sequence[str]) -> Iterator[Evidence]:
+def _aliases(trial: Trial, graph: Graph) -> Iterator[Evidence]:
     """An output in an input's memory is a view of it, or shares its version counter."""
     by_name = dict(graph.found)
-    inputs = dict(zip(names, graph.handed, strict=True))
-    for name, label, same in _pairs(graph, names):
+    inputs = dict(zip(trial.names, graph.handed, strict=True))
+    for name, label, same in _pairs(graph, trial.names):
         if same:
             continue  # the tensor itself has one version counter
         if _autograd_knows(by_name[name], inputs[label]):
@@ -104,6 +125,9 @@ def _aliases(graph: Graph, names: Sequence[str]) -> Iterator[Evidence]:
                 "an in-place change of the one changes the other without a trace: no "
                 "version counter moves, so no backward can object",
                 {"output": name, "input": label},
+                where=Places(trial).forward_return(),
+                remedy=f"Return a copy of `{label}` (`.clone()`), or make the view with "
+                "torch's own operations outside of the Function.",
             )
 
 

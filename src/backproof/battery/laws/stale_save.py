@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from backproof.battery.difference import Difference
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.place import Places, attributes_holding
 from backproof.records import Evidence, broken, held
 from backproof.trial import BackwardRaised, Graph
 from backproof.trial.custom_nodes import custom_nodes
@@ -55,11 +57,37 @@ def _judged(examination: Examination, graph: Graph, kind: str, name: str) -> Evi
     found = examination.yardstick.gradients(_flat(again), base.gradient)
     if not found.is_real:
         return held(f"a change of `{name}` before backward does not matter")
+    return _told(examination, graph, kind, name, found)
+
+
+def _told(
+    examination: Examination, graph: Graph, kind: str, name: str, found: Difference
+) -> Evidence:
+    places, tensors = Places(examination.trial), [*graph.handed, *graph.tensors]
+    names = [*examination.trial.names, *(o.name for o in examination.trial.outputs)]
+    tensor = tensors[names.index(name)]
+    attributes = [
+        attribute
+        for node in custom_nodes(graph)
+        for attribute in attributes_holding(node, tensor)
+    ]
+    kept, remedy = "", ""
+    where = places.saved(name) if kind == "argument" else None
+    if attributes:
+        where = places.attribute(attributes[0]) or where
+        kept = f" as `ctx.{attributes[0]}`"
+        own = places.kept_as(attributes[0]) or name
+        remedy = (
+            f"Save it with `ctx.save_for_backward({own})` and read it from "
+            "`ctx.saved_tensors` in backward; keep only plain values on ctx."
+        )
     return broken(
-        f"backward reads the {kind} `{name}` unguarded: an in-place change before "
-        "backward is used without an error\n"
-        f"`{found.name}` gets {found.words}",
+        f"backward reads the {kind} `{name}` unguarded{kept}: an in-place change "
+        "before backward is used without an error\n"
+        f"after such a change `{found.name}` gets {found.words}",
         {"changed": name, **found.numbers},
+        where=where or places.returned(),
+        remedy=remedy,
     )
 
 

@@ -1,0 +1,127 @@
+"""The largest difference between two runs that should agree, and how to say it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from backproof.diagnosis.region import Field, Region, element, name_of
+from backproof.diagnosis.relation import relation_of
+
+_LARGE = 2**22  # elements beyond which regions are not searched for
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both tensors in full, and what their elements may be named by.
+
+    Shapes: float64 (n,) both and boolean (n,); pairs of reals where they are complex.
+    """
+
+    got: Tensor
+    expected: Tensor
+    wrong: Tensor
+    here: Callable[[], Field]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The largest difference between two tensors of one name.
+
+    Attributes:
+        name: of the input whose gradient it is, or of the output.
+        share: the difference, in units of the element or of a typical one.
+        allowed: what rounding explains, in the same unit.
+        at: flat index of the element.
+        got: the number there.
+        expected: the number that it should be.
+        count: elements that differ by more than is allowed.
+        total: elements in all.
+        sides: both tensors, where they have one form.
+    """
+
+    name: str
+    share: float
+    allowed: float
+    at: int = 0
+    got: float = 0.0
+    expected: float = 0.0
+    count: int = 0
+    total: int = 0
+    sides: Sides | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it is more than rounding."""
+        return not self.share <= self.allowed
+
+    @property
+    def becomes(self) -> str:
+        """What it does beside what it should be: "is zero", "changes"."""
+        sides = self.sides
+        if sides is None:
+            return "changes its form"
+        found = relation_of(sides.got[sides.wrong], sides.expected[sides.wrong])
+        return f"is {found}" if found else "changes"
+
+    @cached_property
+    def region(self) -> Region | None:
+        """The elements that differ."""
+        if self.sides is None or self.sides.wrong.numel() > _LARGE:
+            return None
+        here, wrong = self.sides.here(), self.sides.wrong
+        if wrong.numel() == 2 * _count(here) and wrong.numel():
+            wrong = wrong.reshape(-1, 2).any(dim=1)  # pairs of reals
+        return name_of(wrong.reshape(here.shape), here)
+
+    @property
+    def words(self) -> str:
+        """Both numbers, where, and how many."""
+        if self.sides is None:
+            return f"another number of elements than {self.total}"
+        return f"{self.got:.6g} instead of {self.expected:.6g} at {self._element}; " + (
+            self._extent
+        )
+
+    @property
+    def numbers(self) -> dict[str, float | int | str]:
+        """The same for a report."""
+        return {
+            "name": self.name,
+            "departure": self.share,
+            "allowed": self.allowed,
+            "got": self.got,
+            "expected": self.expected,
+            "elements_wrong": self.count,
+            "elements": self.total,
+        }
+
+    @property
+    def _element(self) -> str:
+        assert self.sides is not None
+        here = self.sides.here()
+        pairs = _count(here) != self.total
+        return element(here.name, here.shape, self.at // 2 if pairs else self.at)
+
+    @property
+    def _extent(self) -> str:
+        region = self.region
+        if region is None:
+            return f"{self.count:,} of {self.total:,} elements differ"
+        if region.everywhere:
+            few = region.mask.numel() == 1
+            return (
+                "its only element" if few else f"all {region.count:,} elements differ"
+            )
+        if region.count == 1:
+            return f"1 of {region.mask.numel():,} elements differs"
+        counted = f"{region.count:,} of {region.mask.numel():,} elements differ"
+        return f"{counted}: {region.words}"
+
+
+def _count(here: Field) -> int:
+    return torch.Size(here.shape).numel()
