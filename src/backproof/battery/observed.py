@@ -16,7 +16,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from backproof.battery.code import Code
+from backproof.battery.place import Places
 from backproof.records import Location
+from backproof.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,20 @@ def last_write(seen: Sequence[Operation], target: int | None) -> Operation | Non
     """The operation of the user's that wrote to the memory at `target` last."""
     found = [one for one in seen if target in one.written and one.where is not None]
     return found[-1] if found else None
+
+
+def drawn_in_backward(trial: Trial, cotangent: Tensor) -> Operation | None:
+    """The first operation of backward that draws random numbers, with its line.
+
+    Costs 2 forwards and 1 backward.
+    """
+    code = Places(trial).backward
+    if code is None:
+        return None
+    graph = trial.record()
+    seen = operations_of(lambda: trial.pull(graph, cotangent), [code])
+    found = [one for one in seen if one.random and one.where is not None]
+    return found[0] if found else None
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]

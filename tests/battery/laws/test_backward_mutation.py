@@ -39,7 +39,7 @@ FAULTS = {
     ),
     "a saved tensor": (
         saving(lambda x: x * x, lambda g, x: g * x.mul_(2)),
-        "the saved tensor `x` in place (mul_)",
+        "the saved tensor `inputs[0]` in place (mul_)",
     ),
     "by a hook": (by_a_hook, "the cotangent"),
     "inside of the subject": (in_the_middle, "the cotangent"),

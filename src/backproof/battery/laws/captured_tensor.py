@@ -9,7 +9,8 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import law
-from backproof.records import Evidence, broken, held
+from backproof.battery.place import Places
+from backproof.records import Evidence, Location, broken, held
 from backproof.trial import Refused
 from backproof.trial.captured import captured, known_to_autograd
 from backproof.trial.elsewhere import elsewhere
@@ -51,9 +52,18 @@ def captured_tensor(examination: Examination) -> Iterator[Evidence]:
                 "autograd sees what a Function is handed, not what it reaches by itself: "
                 "this tensor gets no gradient, and nothing says so",
                 {"captured": argument or name, "elements": tensor.numel()},
+                where=_mentioned(examination, name),
+                remedy=f"Give `{name}` to `apply` as an argument, and return its gradient "
+                "from backward.",
             )
     if not told:
         yield held("nothing that needs a gradient is captured outside of the graph")
+
+
+def _mentioned(examination: Examination, name: str) -> Location | None:
+    """Where forward names what it captures: the whole of it, or its owner."""
+    places, owner = Places(examination.trial), name.partition("[")[0]
+    return places.mention(owner) or places.mention(owner.partition(".")[0])
 
 
 def _follows(examination: Examination, tensor: Tensor) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.observed import drawn_in_backward
+from backproof.battery.place import Places
 from backproof.records import Evidence, broken, held
 from backproof.trial import BackwardRaised
 
@@ -35,11 +37,16 @@ def recomputation(examination: Examination) -> Iterator[Evidence]:
         raise NotApplicable("backward raises from another random state") from error
     found = examination.yardstick.gradients(got, own)
     if found.is_real:
+        drawn = drawn_in_backward(trial, base.cotangent)
+        by = f" ({drawn.name})" if drawn is not None else ""
         yield broken(
-            "backward draws random numbers anew instead of replaying forward's\n"
+            f"backward draws random numbers anew{by} instead of replaying forward's\n"
             "forward is random, and when the random state has moved on in between "
             f"`{found.name}` gets {found.words}",
             found.numbers,
+            where=drawn.where if drawn else Places(trial).gradient(found.name),
+            remedy="Save what forward drew (the mask), or the generator's state, and use "
+            "that in backward.",
         )
     else:
         yield held("the gradient is the same from another random state")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypedDict
 
 from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law, raised
-from backproof.records import Evidence, broken, held
-from backproof.trial import BackwardRaised, Graph
+from backproof.battery.place import Places
+from backproof.battery.state import context_writes
+from backproof.records import Evidence, Location, broken, held
+from backproof.trial import BackwardRaised, Graph, Trial
 
 _TORCHS_OWN = ("second time", "have already been freed", "modified by an inplace")
 
@@ -35,6 +38,7 @@ def second_backward(examination: Examination) -> Iterator[Evidence]:
             f"{raised(error)}\n"
             "with `retain_graph=True` the first one leaves everything in place",
             {"raised": raised(error)},
+            **_consumed(trial, Places(trial).raised(error)),
         )
         return
     found = examination.yardstick.gradients(second, first)
@@ -44,6 +48,7 @@ def second_backward(examination: Examination) -> Iterator[Evidence]:
             "a second backward through a kept graph gives another gradient\n"
             f"`{found.name}` gets {found.words}",
             found.numbers,
+            **_consumed(trial, Places(trial).gradient(found.name)),
         )
         return
     yield held("a second backward gives the same gradient", found.numbers)
@@ -66,6 +71,7 @@ def _freed(
             f"it raises {raised(error)}\n"
             "torch's own message names the way out, `retain_graph=True`",
             {"raised": raised(error)},
+            where=Places(trial).raised(error),
         )
     found = examination.yardstick.gradients(again, first)
     if found.is_real and not examination.is_random:
@@ -73,5 +79,25 @@ def _freed(
             "backward through a freed graph gives another gradient instead of an error\n"
             f"`{found.name}` gets {found.words}",
             found.numbers,
+            where=Places(trial).gradient(found.name),
         )
     return held("backward needs nothing that a freed graph has lost")
+
+
+class _Told(TypedDict):
+    where: Location | None
+    remedy: str
+
+
+def _consumed(trial: Trial, otherwise: Location | None) -> _Told:
+    """What backward uses up or changes on ctx, where its text tells."""
+    code = Places(trial).backward
+    found = list(context_writes(code)) if code is not None else []
+    if not found:
+        return {"where": otherwise, "remedy": ""}
+    name, place = found[0]
+    remedy = (
+        f"Leave `ctx.{name}` as it is in backward: work on a copy of it, and let "
+        "autograd free what was saved."
+    )
+    return {"where": place, "remedy": remedy}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law, raised
+from backproof.battery.place import Places
+from backproof.battery.state import outer_writes
 from backproof.errors import BadInput
-from backproof.records import Evidence, broken, held
+from backproof.records import Evidence, Location, Number, broken, held
 from backproof.trial import BackwardRaised, Refused, Trial
 from backproof.trial.elsewhere import elsewhere
 from backproof.trial.settings import moved_settings
@@ -47,16 +49,19 @@ def shared_state(examination: Examination) -> Iterator[Evidence]:
             try:
                 got = (trial, other)[turn].pull(graphs[turn], base.cotangent)
             except BackwardRaised as error:
-                yield broken(
+                yield _blamed(
+                    trial,
                     "backward raises when two forwards come before two backwards\n"
                     f"{raised(error)}",
                     {"order": order},
+                    Places(trial).raised(error),
                 )
                 return
             found = examination.yardstick.gradients(got, expected[turn])
             if found.is_real:
                 which = ("first", "second")[turn]
-                yield broken(
+                yield _blamed(
+                    trial,
                     "calls share state: with two forwards before two backwards a "
                     "gradient is that of the other call\n"
                     f"backward of {order} call comes first; in that of the {which} "
@@ -97,11 +102,32 @@ def _disturbed(
         return
     found = examination.yardstick.gradients(after, before, sensitive=False)
     if found.is_real:
-        yield broken(
+        yield _blamed(
+            trial,
             "calls share state: another forward changes a pending call's gradient\n"
             f"`{found.name}` gets {found.words}",
             found.numbers,
         )
+
+
+def _blamed(
+    trial: Trial,
+    words: str,
+    numbers: Mapping[str, Number],
+    where: Location | None = None,
+) -> Evidence:
+    """The evidence, with what forward writes beside its ctx, where its text tells."""
+    places = Places(trial)
+    shared = [one for code in places.forward for one in outer_writes(code)]
+    if not shared:
+        return broken(words, numbers, where=where or places.returned())
+    name, place = shared[0]
+    words = words.replace("share state", f"share `{name}`", 1)
+    if name not in words:
+        words = f"{words}\nforward keeps `{name}`, which all calls share"
+    own = name.rpartition(".")[2]
+    remedy = f"Keep it on ctx (`ctx.{own}`), where each call has its own."
+    return broken(words, numbers, where=place, remedy=remedy)
 
 
 def _settings(examination: Examination) -> Iterator[Evidence]:
@@ -122,4 +148,6 @@ def _settings(examination: Examination) -> Iterator[Evidence]:
                 "function, and compiled code keeps the number that it was traced with\n"
                 f"with another number there `{found.name}` gets {found.words}",
                 {"setting": name, **found.numbers},
+                where=Places(trial).mention(name.partition("[")[0], backward=True),
+                remedy=f"Read `{name}` in forward, keep it on ctx, and use what was kept.",
             )
