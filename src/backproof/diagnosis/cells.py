@@ -15,6 +15,8 @@ from torch import Tensor
 from backproof.diagnosis.suspect import Line, Suspect
 from backproof.probe import signs, stream
 
+_SINGLE = 2.0  # on the noise of one part, which nothing averages
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -65,7 +67,7 @@ def errors(
     bend = _sum((u * line.bend).abs(), cells.of_output, cells.count)
     size = _sum(product.square(), cells.of_element, cells.count).sqrt()
     precision = suspect.response.precision
-    bar = precision.z * noise + bend + suspect.charge.rounding * size
+    bar = _SINGLE * precision.z * noise + bend + suspect.charge.rounding * size
     nothing = torch.zeros_like(truth)
     return (
         torch.where(moved, truth - said, nothing),

@@ -192,20 +192,16 @@ class _Study:
         if truth is None and not bool((gap > 0).any()):
             gap = torch.where(inside, suspect.values.abs(), -1.0)
         at = int(gap.argmax())
-        only = torch.zeros_like(inside)
-        only[at] = True
         try:
-            measured = suspect.slope(only, 0)
+            measured = suspect.at(at)
         except (Spent, Refused):
             return None
-        step = float(suspect.full_step[at])
-        if not step:
+        if measured is None:
             return None
-        value = Estimate(measured.value / step, measured.error / abs(step))
-        if value.error > _EXAMPLE * abs(value.value - float(claim[at])):
+        said, true = measured
+        if not true.error <= _EXAMPLE * abs(true.value - said):
             return None
-        name = element(suspect.name, suspect.shape, at)
-        return Example(name, float(claim[at]), value)
+        return Example(element(suspect.name, suspect.shape, at), said, true)
 
 
 def _departing(suspect: Suspect, truth: Sequence[Tensor] | None) -> Region:

@@ -18,6 +18,7 @@ from backproof.trial import Trial
 
 _SMALL = range(2, 13)
 _LEAST_DISTINCT = 1e-9
+_LARGE = 200_000  # elements, above which rows are not looked at one by one
 
 
 @dataclass(frozen=True)
@@ -107,15 +108,39 @@ class Known:
             if not one.values.is_complex() and broadcasts(one.values.shape, shape):
                 yield Named(one.name, one.values.double().expand(tuple(shape)))
 
-    def factors(self, shape: Sequence[int]) -> Iterator[Named]:
-        """Functions of those tensors that are finite and not constant."""
+    def factors(
+        self, shape: Sequence[int], at: Tensor | None = None
+    ) -> Iterator[Named]:
+        """Functions of those tensors that are finite and not constant.
+
+        Args:
+            shape: what they have to broadcast to.
+            at: flat indices, to have their values there alone.
+        """
+        for one in self.fitting(shape):
+            here = one.values if at is None else one.values.reshape(-1)[at]
+            for text, function in _FUNCTIONS:
+                values = function(here)
+                if bool(torch.isfinite(values).all()) and not is_constant(values):
+                    yield Named(text.format(one.name), values)
+            if at is None or one.values.numel() <= _LARGE:
+                for row in _statistics(one):
+                    yield (
+                        row
+                        if at is None
+                        else Named(row.name, row.values.reshape(-1)[at])
+                    )
+
+    def factor(self, name: str, shape: Sequence[int]) -> Tensor:
+        """The values of one of `factors` by its name, in `shape`."""
         for one in self.fitting(shape):
             for text, function in _FUNCTIONS:
-                values = function(one.values)
-                if not bool(torch.isfinite(values).all()) or is_constant(values):
-                    continue
-                yield Named(text.format(one.name), values)
-            yield from _statistics(one)
+                if text.format(one.name) == name:
+                    return function(one.values)
+            for row in _statistics(one):
+                if row.name == name:
+                    return row.values
+        raise KeyError(name)
 
     def constants(self, of: str, shape: Sequence[int]) -> list[Number]:
         """Numbers that this call gives a name to; positive ones, best names first."""

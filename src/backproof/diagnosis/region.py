@@ -286,8 +286,8 @@ def _where(here: Field, condition: str, mask: Tensor) -> Region:
 
 
 def _signs(here: Field, name: str, x: Tensor) -> Iterator[Region]:
-    yield _where(here, f"{name} < 0", x < 0)
     yield _where(here, f"{name} <= 0", x <= 0)
+    yield _where(here, f"{name} < 0", x < 0)
     yield _where(here, f"{name} > 0", x > 0)
     yield _where(here, f"{name} >= 0", x >= 0)
     yield _where(here, f"{name} == 0", x == 0)

@@ -31,6 +31,7 @@ from backproof.trial import Calls, Input, Output
 _KINK_SLACK = 1.2  # as the referee has it, on half the gap of one-sided slopes
 _SAFE = 4.0  # a part of a line may bend more than the whole of it did
 _AVERAGED = 2**14  # elements above which a 16-bit tensor averages enough by itself
+_SINGLE = 2.0  # on the noise of a single element, which nothing averages
 _MOST_PULLS = 120  # backward calls that causes may make for one input
 
 
@@ -228,9 +229,16 @@ class Suspect:
     # ----------------------------------------------------------------- what is true
 
     def within(self, mask: Tensor) -> Witness:
-        """Equations for the elements in `mask` (n,) alone: 12 forwards or more."""
-        ladders, response = self._climb(mask)
-        return self._equations(ladders, response)
+        """Equations for the elements in `mask` (n,) alone: 4 forwards, 2 for a single one."""
+        single = int(torch.count_nonzero(mask)) == 1
+        lines = [self.line(mask, number) for number in range(1 if single else 2)]
+        found = [[self._slope(line, u) for u in self.cotangents] for line in lines]
+        return along_lines(
+            [line.steps for line in lines],
+            torch.tensor([[e.value for e in row] for row in found]).double(),
+            torch.tensor([[e.error for e in row] for row in found]).double(),
+            self.charge.rounding,
+        )
 
     def _climb(self, mask: Tensor | None) -> tuple[list[Ladder], Response]:
         precision = self.charge.response.precision
@@ -292,12 +300,12 @@ class Suspect:
     # -------------------------------------------------------- short lines: 2 forwards
 
     @functools.cached_property
-    def full_step(self) -> Tensor:
-        """One direction, whose parts are moved one after the other."""
+    def full_steps(self) -> tuple[Tensor, Tensor]:
+        """Two directions, whose parts are moved one after the other."""
         step = self.ladders[1].steps[self.index]
-        if self.ladders[1].count == 1 and step is not None:
-            return step
-        return self._step(10, None)
+        if self.ladders[1].count > 1 or step is None:
+            step = self._step(10, None)
+        return step, self._step(40, None)
 
     @functools.cached_property
     def _bend(self) -> Tensor:
@@ -307,11 +315,11 @@ class Suspect:
         both = torch.stack([shape.second.weights - shape.near.weights])
         return (both @ ladder.moved)[0].abs() / ladder.count
 
-    def line(self, mask: Tensor) -> Line:
+    def line(self, mask: Tensor, number: int = 0) -> Line:
         """Forward with only the elements in `mask` (n,) moving: 2 forwards."""
         self.budget.need(2)
         m = float(self.response.precision.ratio)
-        step = torch.where(mask, self.full_step, 0.0)
+        step = torch.where(mask, self.full_steps[number], 0.0)
         ahead, behind = (
             self.trial.forward(move(self.trial.points, self._only(step), side * m))
             for side in (1.0, -1.0)
@@ -328,18 +336,32 @@ class Suspect:
         """The outputs that change when the elements in `mask` do: 1 forward."""
         self.budget.need(1)
         m = float(self.response.precision.ratio)
-        step = torch.where(mask, self.full_step, 0.0)
+        step = torch.where(mask, self.full_steps[0], 0.0)
         values = self.trial.forward(move(self.trial.points, self._only(step), m))
         return (values != self.referee.values) & self.smooth
 
-    def slope(self, mask: Tensor, which: int) -> Estimate:
-        """The derivative for one cotangent with only these elements moving: 2 forwards."""
-        line, u = self.line(mask), self.cotangents[which]
-        moves = line.slopes != 0
-        u = torch.where(moves, u, 0.0)
-        noise = float((u * line.noise).norm())
-        bar = self.response.precision.z * noise + float((u * line.bend).abs().sum())
-        return Estimate(float(u @ line.slopes), bar)
+    def _slope(self, line: Line, cotangent: Tensor) -> Estimate:
+        """The derivative along a short line for one cotangent."""
+        noise = float((cotangent * line.noise).norm())
+        bend = float((cotangent * line.bend).abs().sum())
+        bar = self.response.precision.z * noise + bend
+        return Estimate(float(cotangent @ line.slopes), bar)
+
+    def at(self, element: int) -> tuple[float, Estimate] | None:
+        """(claim, truth) of one real element for the first cotangent: 2 forwards.
+
+        None where it cannot be moved.
+        """
+        only = torch.zeros_like(self.mask)
+        only[element] = True
+        line = self.line(only)
+        step = float(line.steps[element])
+        if not step:
+            return None
+        u = torch.where(line.slopes != 0, self.cotangents[0], 0.0)
+        truth = self._slope(line, u)
+        claim = float(self.claims[0][element])
+        return claim, Estimate(truth.value / step, truth.error / abs(step))
 
     def as_points(self, line: Line, output_of: Tensor) -> Witness:
         """Equations for each element, where each has outputs of its own.
@@ -355,7 +377,7 @@ class Suspect:
             value = _gathered(u * line.slopes, output_of, step.numel())
             noise = _gathered((u * line.noise).square(), output_of, step.numel())
             bend = _gathered((u * line.bend).abs(), output_of, step.numel())
-            bar = self.response.precision.z * noise.sqrt() + bend
+            bar = _SINGLE * self.response.precision.z * noise.sqrt() + bend
             truths.append(value / step)
             bars.append(bar / step.abs())
         return pointwise(truths, bars, usable, self.charge.rounding)

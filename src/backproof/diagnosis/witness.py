@@ -18,8 +18,7 @@ from torch import Tensor
 Gradients = Sequence[Tensor]
 """The gradient of one input for each cotangent, float64 (n,)."""
 
-_MANY = 1000  # equations of which a few may be kinks that nobody saw
-_OUTLIERS = 1e-3  # the share of them that is forgiven
+_SIGMAS = 4.0  # standard deviations in a bar: the largest of many may lie beyond it
 
 
 @dataclass(frozen=True)
@@ -177,11 +176,8 @@ def narrowed(witness: Witness, mask: Tensor, rounding: float) -> Witness:
 
 
 def _largest(gap: Tensor, allowed: Tensor) -> float:
-    ratio = gap / allowed.clamp(min=1e-300)
-    ratio = torch.where(gap == 0, 0.0, ratio)
+    ratio = torch.where(gap == 0, 0.0, gap / allowed.clamp(min=1e-300))
     if not ratio.numel() or bool(ratio.isnan().any()):
         return math.inf
-    if ratio.numel() > _MANY:
-        few = max(1, int(_OUTLIERS * ratio.numel()))
-        return float(ratio.topk(few + 1).values[-1])
-    return float(ratio.max())
+    among_many = math.sqrt(2 * math.log(ratio.numel() + 1)) / _SIGMAS
+    return float(ratio.max()) / max(1.0, among_many)

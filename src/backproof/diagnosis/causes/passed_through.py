@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from backproof.diagnosis.cause import Explanation, cause, cotangents_like
-from backproof.diagnosis.causes.factor import local_derivative
+from backproof.diagnosis.cause import (
+    LIBRARY,
+    Explanation,
+    cause,
+    cotangents_like,
+)
+from backproof.diagnosis.library import multiple
 from backproof.diagnosis.suspect import Suspect
 
 _ROUNDING = 1e-12
@@ -23,16 +28,16 @@ def passed_through(suspect: Suspect) -> Explanation | None:
         for u, c in zip(cotangents, suspect.claims, strict=True)
     ):
         return None
-    found = local_derivative(suspect, cotangents)
+    found = multiple(suspect, cotangents) if suspect.power >= LIBRARY else None
     if found is None:
         return Explanation(
             "is the cotangent as it came: the local derivative is forgotten",
             "Multiply the cotangent by forward's derivative, or declare the "
             "straight-through gradient that is meant (`EXPECT`).",
         )
-    label, truth = found
+    label = f"1 / {found.label}" if found.divided else found.label
     return Explanation(
-        f"is the cotangent as it came, and the factor {label} is forgotten",
+        f"is the cotangent as it came: the factor {label} is forgotten",
         f"Multiply the cotangent by {label}.",
-        truth,
+        found.truth,
     )

@@ -14,8 +14,8 @@ from backproof.diagnosis.cause import (
     cotangents_like,
     fits,
 )
-from backproof.diagnosis.causes.factor import constant_words, local_derivative
 from backproof.diagnosis.known import Named
+from backproof.diagnosis.library import constant_words, multiple
 from backproof.diagnosis.suspect import Suspect
 from backproof.diagnosis.witness import Gradients
 
@@ -61,44 +61,43 @@ def _equal_to(suspect: Suspect, values: Tensor) -> str:
 
 
 def _missing(suspect: Suspect) -> Explanation | None:
+    if suspect.witness.known is not None:
+        return _product_rule(suspect)
     for label, product in _terms(suspect):
         if not suspect.witness.fit_scaled(product[:1], suspect.claims).explains:
             continue
         fit = suspect.witness.fit_scaled(product, suspect.claims)
-        if not fit.explains:
-            continue
-        words = constant_words(suspect, fit)
-        if words is None:
-            continue
-        truth = [
-            claim + fit.scale * p
-            for claim, p in zip(suspect.claims, product, strict=True)
-        ]
-        sign = "-" if words.startswith("-") else "+"
-        return Explanation(
-            f"lacks the term {sign} {words.lstrip('-')}{label}",
-            f"Add {sign} {words.lstrip('-')}{label}, with g the cotangent.",
-            truth,
-        )
-    return _product_rule(suspect)
+        words = constant_words(suspect, fit) if fit.explains else None
+        if words is not None:
+            rest = [fit.scale * p for p in product]
+            return _lacking(suspect, f"{words}{label}", rest)
+    return None
 
 
 def _product_rule(suspect: Suspect) -> Explanation | None:
-    """The rest is the cotangent times a pair of known functions."""
-    cotangents = cotangents_like(suspect)
-    known = suspect.witness.known
-    if cotangents is None or known is None:
-        return None
-    found = local_derivative(suspect.beside_claims(), cotangents)
-    if found is None:
-        return None
-    label, rest = found
+    """Element by element: the rest is the cotangent, or the claim, times something."""
+    rest = suspect.beside_claims()
+    sources = {"g": cotangents_like(suspect), "claimed": suspect.claims}
+    for name, source in sources.items():
+        found = multiple(rest, source) if source is not None else None
+        if found is not None:
+            by = "/" if found.divided else "*"
+            label = found.label
+            sign = "-" if label.startswith("-") else ""
+            return _lacking(
+                suspect, f"{sign}{name} {by} {label[len(sign) :]}", found.truth
+            )
+    return None
+
+
+def _lacking(suspect: Suspect, label: str, rest: Gradients) -> Explanation:
     truth = [c + r for c, r in zip(suspect.claims, rest, strict=True)]
-    if not fits(suspect, truth, LIBRARY):
-        return None
+    signed = f"- {label[1:]}" if label.startswith("-") else f"+ {label}"
     return Explanation(
-        f"lacks the term + g * {label}",
-        f"Add + g * {label}, with g the cotangent: one part of a product rule is missing.",
+        f"lacks the term {signed}, g the cotangent"
+        if "g" in label.split(" * ", maxsplit=1)[0].split("(")
+        else f"lacks the term {signed}",
+        f"Add {signed}: one part of a product or chain rule is missing.",
         truth,
     )
 
@@ -113,11 +112,11 @@ def _terms(suspect: Suspect) -> Iterator[tuple[str, Gradients]]:
     for name, _, claims in suspect.other_claims():
         if claims[0].numel() == suspect.claims[0].numel():
             yield f"the gradient of {name}", claims
-    basics = list(_basics(suspect))
     for name, source in sources:
         yield name, source
         for one in suspect.known.factors(shape):
             yield f"{name} * {one.name}", [s * one.values.reshape(-1) for s in source]
+    basics = list(_basics(suspect))
     for name, source in sources:
         yield from _reduced(name, source, basics, shape)
 
