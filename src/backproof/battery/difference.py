@@ -83,9 +83,8 @@ class Difference:
         """Both numbers, where, and how many."""
         if self.sides is None:
             return f"another number of elements than {self.total}"
-        return f"{self.got:.6g} instead of {self.expected:.6g} at {self._element}; " + (
-            self._extent
-        )
+        got, expected = self.got + 0.0, self.expected + 0.0  # no minus before a zero
+        return f"{got:.6g} instead of {expected:.6g} at {self._element}; {self._extent}"
 
     @property
     def numbers(self) -> dict[str, float | int | str]:
@@ -120,7 +119,8 @@ class Difference:
         if region.count == 1:
             return f"1 of {region.mask.numel():,} elements differs"
         counted = f"{region.count:,} of {region.mask.numel():,} elements differ"
-        return f"{counted}: {region.words}"
+        scattered = region.words.startswith("scattered")
+        return counted if scattered else f"{counted}: {region.words}"
 
 
 def _count(here: Field) -> int:

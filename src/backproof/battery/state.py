@@ -51,9 +51,8 @@ def _writes(code: Code) -> Iterator[tuple[str, ast.AST]]:
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             if isinstance(node.ctx, (ast.Store, ast.Del)):
                 found.append((_name(node), node))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in _CHANGING:
-                found.append((_name(node.func.value), node.func.value))
+        elif (changed := _changed_by_call(node)) is not None:
+            found.append((_name(changed), changed))
     found += [
         (write.name, write.node)
         for write in code.method.in_place
@@ -61,6 +60,14 @@ def _writes(code: Code) -> Iterator[tuple[str, ast.AST]]:
     ]
     found = [(name, node) for name, node in found if name]
     yield from sorted(found, key=lambda one: getattr(one[1], "lineno", 0))
+
+
+def _changed_by_call(node: ast.AST) -> ast.expr | None:
+    """What a call such as `items.pop()` changes."""
+    called = node.func if isinstance(node, ast.Call) else None
+    if isinstance(called, ast.Attribute) and called.attr in _CHANGING:
+        return called.value
+    return None
 
 
 def _name(node: ast.expr) -> str:

@@ -11,6 +11,7 @@ from backproof.battery.cases import Twins, twins
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
 from backproof.battery.law import NotApplicable, law, raised
+from backproof.battery.place import Places
 from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held
 from backproof.trial import BackwardRaised, Refused
@@ -54,11 +55,19 @@ def _judged(examination: Examination, pair: Twins) -> Evidence:
             seed = examination.seed + 1
             wrong = what_is_wrong(pair.equal, seed, at_kinks=False) and wrong
         if wrong:
-            return broken(f"where {both} are equal, {wrong}", numbers)
+            return broken(
+                f"where {both} are equal, {wrong}",
+                numbers,
+                where=Places(pair.equal).gradient(names[0]),
+                remedy=f"Compare positions and not values: {both} may be equal, and each "
+                "still has its own gradient.",
+            )
         return _one_tensor(examination, pair, both)
     except BackwardRaised as error:
         return broken(
-            f"where {both} are equal, backward raises\n{raised(error)}", numbers
+            f"where {both} are equal, backward raises\n{raised(error)}",
+            numbers,
+            where=Places(pair.equal).raised(error),
         )
 
 
@@ -94,5 +103,6 @@ def _one_tensor(examination: Examination, pair: Twins, both: str) -> Evidence:
             f"one tensor given as {both} does not get the sum of both gradients\n"
             f"it gets {found.words}",
             numbers,
+            where=Places(trial).gradient(name),
         )
     return held(f"{both} may be equal, and one tensor", numbers)

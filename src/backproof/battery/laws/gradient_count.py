@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from torch import Tensor
@@ -11,6 +12,7 @@ from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.laws.gradient_form import REFUSED_FORM
+from backproof.battery.place import Places
 from backproof.records import Evidence, broken, held
 
 _ENGINE = (
@@ -29,7 +31,7 @@ def gradient_count(examination: Examination) -> Iterator[Evidence]:
     error = examination.backward_raised()
     if error is not None:
         if any(text in str(error) for text in _ENGINE):
-            yield broken(f"the engine refuses what backward returns\n{error}")
+            yield _refused(examination, str(error))
             return
         if any(text in str(error) for text in REFUSED_FORM):
             raise NotApplicable("the engine refuses a gradient's form: see BP502")
@@ -55,16 +57,48 @@ def _count(examination: Examination) -> Iterator[Evidence]:
     given, expected = len(raw.values), raw.num_arguments
     extra = [k for k, g in enumerate(raw.values[expected:], expected) if g is not None]
     if given < expected or extra:
-        yield broken(
-            f"backward returns {given} gradients for {expected} inputs",
-            {"returned": given, "inputs": expected},
-        )
+        yield _miscounted(examination, given, expected)
     for name, argument, gradient in _by_argument(examination, raw.values):
         tensors = [v for _, v in tree.leaves(argument, name) if isinstance(v, Tensor)]
         if gradient is not None and not tensors:
             yield broken(
-                f"backward returns a gradient for `{name}`, which is no tensor"
+                f"backward returns a gradient for `{name}`, which is no tensor",
+                {"input": name},
+                where=Places(examination.trial).gradient(name),
+                remedy=f"Return `None` at the position of `{name}`.",
             )
+
+
+def _refused(examination: Examination, words: str) -> Evidence:
+    """What the engine says of a wrong number of gradients, in its words."""
+    counts = re.search(r"expected (\d+), got (\d+)", words)
+    if counts is not None:
+        expected, given = (int(n) for n in counts.groups())
+        return _miscounted(examination, given, expected, words)
+    return broken(
+        f"the engine refuses what backward returns\n{words}",
+        where=Places(examination.trial).returned(),
+    )
+
+
+def _miscounted(
+    examination: Examination, given: int, expected: int, words: str = ""
+) -> Evidence:
+    names = [n for n, _ in examination.trial.named_arguments]
+    listed = f" ({', '.join(names)})" if len(names) == expected else ""
+    remedy = f"Return one value for each input of forward, in its order{listed}: "
+    if given < expected == len(names):
+        missing = " and ".join(f"`{n}`" for n in names[given:])
+        remedy += f"the gradient of {missing}, or `None`, is missing."
+    else:
+        remedy += "a gradient, or `None` where there is none."
+    plural = "" if given == 1 else "s"
+    return broken(
+        f"backward returns {given} gradient{plural} for {expected} inputs\n{words}",
+        {"returned": given, "inputs": expected},
+        where=Places(examination.trial).returned(),
+        remedy=remedy,
+    )
 
 
 def _by_argument(
@@ -87,5 +121,19 @@ def _missing(examination: Examination, name: str) -> Evidence:
             f"`{name}` needs a gradient and gets None\n"
             "forward moves when it does, so the model never learns it",
             {"input": name},
+            where=Places(examination.trial).gradient(name),
+            remedy=_to_return(examination, name),
         )
     return held(f"`{name}` gets no gradient, and forward does not move with it")
+
+
+def _to_return(examination: Examination, name: str) -> str:
+    """Where the missing gradient belongs."""
+    names = [n for n, _ in examination.trial.named_arguments]
+    if name not in names or examination.trial.subject.definition is None:
+        return f"Return the gradient of `{name}`."
+    position = names.index(name)
+    return (
+        f"Return the gradient of `{name}` at position {position} (from 0) of what "
+        f"backward returns: {', '.join(names)}."
+    )
