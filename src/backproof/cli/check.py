@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,7 @@ Examples:
   backproof check ops.py::fused --reference plain --contexts all
   backproof check "torch.ops.aten.mul.Tensor" -i "f64[8] f64[8]"
   backproof check ops.py --format json --output report.json
+  backproof check ops.py --repro repro.py
 \b
 Exit codes: 0 nothing wrong; 1 a law is broken or a subject crashed;
 2 it could not be run. `--strict` makes undeclared surrogates and
@@ -131,6 +133,14 @@ inconclusive subjects a 1.
     help="Write the report there, whole or not at all.",
 )
 @click.option(
+    "--repro",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a script there that shows the first finding of the first wrong subject "
+    "without backproof, with a FILE.pt beside it where it needs numbers. It is run "
+    "first, and kept only if it fails as it says.",
+)
+@click.option(
     "--strict", is_flag=True, help="Exit 1 also for what is undeclared or inconclusive."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show all of the evidence.")
@@ -170,6 +180,7 @@ def check(
     budget: str | None,
     form: str,
     output: Path | None,
+    repro: Path | None,
     strict: bool,
     verbose: bool,
     timeout: float,
@@ -187,24 +198,37 @@ def check(
     from backproof.cli.gather import Gathered, expand, gather
     from backproof.cli.output import deliver, require_writable
     from backproof.cli.progress import Progress
+    from backproof.cli.repro import Repro
     from backproof.report import environment
 
     if output is not None:
         require_writable(output)
-    gathered, torch_version = Gathered(), None
-    requests = [
-        Request(
-            place, inputs, inputs_from, expect, seed, laws, reference, contexts, budget
-        )
-        for place in expand(targets, gathered, gives=inputs_from)
-    ]
-    if requests:
-        server, bar = _server(timeout, memory, isolate=isolate), Progress(len(requests))
-        with server, bar:
-            gather(requests, server.serve, gathered, bar.note)
-        torch_version = server.torch
-    report = gathered.report(environment(torch=torch_version, seed=seed))
-    deliver(report, form, output, verbose=verbose, interrupted=gathered.interrupted)
+    with Repro(repro) if repro is not None else nullcontext() as script:
+        gathered, torch_version = Gathered(), None
+        requests = [
+            Request(
+                place,
+                inputs,
+                inputs_from,
+                expect,
+                seed,
+                laws,
+                reference,
+                contexts,
+                budget,
+            )
+            for place in expand(targets, gathered, gives=inputs_from)
+        ]
+        if requests:
+            server = _server(timeout, memory, isolate=isolate)
+            serve = server.serve if script is None else script.around(server.serve)
+            with server, Progress(len(requests)) as bar:
+                gather(requests, serve, gathered, bar.note)
+            torch_version = server.torch
+        report = gathered.report(environment(torch=torch_version, seed=seed))
+        deliver(report, form, output, verbose=verbose, interrupted=gathered.interrupted)
+        if script is not None:
+            click.echo(script.settle(report), err=True)
     ctx.exit(_INTERRUPTED if gathered.interrupted else report.exit_code(strict=strict))
 
 

@@ -27,6 +27,8 @@ class Request:
         contexts: the contexts to run in, None for those that suit the subject.
         budget: what a subject may cost, None for anything.
         start: the first subject to check; those before it are done.
+        repro: the path of a script that shows what is wrong, empty for none.
+        drafts: what the paths of its drafts begin with.
     """
 
     place: Place
@@ -39,6 +41,8 @@ class Request:
     contexts: str | None = None
     budget: str | None = None
     start: int = 0
+    repro: str = ""
+    drafts: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,25 @@ class Known:
 
 
 @dataclass(frozen=True)
+class Drafted:
+    """A script for a finding of the subject that runs, or why there is none.
+
+    Attributes:
+        code: of the law.
+        subject: its name.
+        path: of the draft, empty where there is none.
+        needs_backproof: whether the user's own file imports it.
+        reason: why there is none.
+    """
+
+    code: str
+    subject: str
+    path: str
+    needs_backproof: bool
+    reason: str
+
+
+@dataclass(frozen=True)
 class Judged:
     """A verdict."""
 
@@ -138,6 +161,7 @@ Event = (
     | Phase
     | Begun
     | Known
+    | Drafted
     | Judged
     | Failed
     | Skipped

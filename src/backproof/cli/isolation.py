@@ -19,6 +19,7 @@ from backproof.cli.events import (
     Begun,
     Broken,
     Done,
+    Drafted,
     Event,
     Exited,
     Failed,
@@ -131,7 +132,9 @@ class Isolation:
 
     def _watched(
         self, worker: Worker
-    ) -> Iterator[Phase | Begun | Known | Judged | Failed | Skipped | crash.Death]:
+    ) -> Iterator[
+        Phase | Begun | Known | Drafted | Judged | Failed | Skipped | crash.Death
+    ]:
         """What the worker says, and how it died if it did not finish."""
         done = False
         silence = _Silence(self._limits.seconds)
@@ -147,7 +150,9 @@ class Isolation:
                 silence.ends(message)
             if isinstance(message, Done):
                 done = True
-            elif isinstance(message, (Phase, Begun, Known, Judged, Failed, Skipped)):
+            elif isinstance(
+                message, (Phase, Begun, Known, Drafted, Judged, Failed, Skipped)
+            ):
                 yield message
             if time.monotonic() >= next_look:
                 death = self._excess(worker, silence)

@@ -77,17 +77,17 @@ def wants_colour(*, on_terminal: bool) -> bool:
     return on_terminal and os.environ.get("TERM") != "dumb"
 
 
-def require_writable(path: Path) -> None:
-    """Refuse a path that could not be written, before any work is done for it.
+def require_writable(path: Path, option: str = "--output") -> None:
+    """Refuse a path that could not be written, before any work is done for `option`.
 
     Raises:
         BadInput: there is no such folder, or no permission.
     """
     folder = path.resolve().parent
     if not folder.is_dir():
-        raise BadInput(f"--output {path}: there is no folder {folder}")
+        raise BadInput(f"{option} {path}: there is no folder {folder}")
     if path.is_dir() or not os.access(folder, os.W_OK):
-        raise BadInput(f"--output {path}: it cannot be written there")
+        raise BadInput(f"{option} {path}: it cannot be written there")
 
 
 def write_whole(path: Path, content: str) -> None:

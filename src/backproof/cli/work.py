@@ -5,15 +5,19 @@ This runs in a worker process, or in the command's own with `--no-isolate`.
 
 from __future__ import annotations
 
+import dataclasses
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 from backproof.battery.budget import Budget
 from backproof.battery.check import judge
+from backproof.battery.examination import Examination
 from backproof.cli import crash
 from backproof.cli.events import (
     Begun,
     Done,
+    Drafted,
     Event,
     Failed,
     Judged,
@@ -23,7 +27,9 @@ from backproof.cli.events import (
     Skipped,
 )
 from backproof.errors import BadInput
-from backproof.records import Judgement
+from backproof.records import Judgement, Outcome
+from backproof.repro.drafts import Drafts
+from backproof.repro.origin import Origin
 from backproof.subject import Case
 from backproof.target.importing import folder_of, on_path
 from backproof.target.loading import Candidate, Options, load
@@ -56,15 +62,18 @@ def serve(request: Request, emit: Emit) -> None:
     if request.start == 0:
         for target, reason in loaded.skipped:
             emit(Skipped(target, reason))
+    drafts = Drafts(request.drafts) if request.repro else None
     with on_path(folder_of(place)):  # a function may import when it is called
         for index, candidate in enumerate(loaded.candidates):
             if index >= request.start:
                 emit(_begun(index, len(loaded.candidates), candidate))
-                emit(_judged(candidate, request, emit))
+                emit(_judged(candidate, request, emit, drafts))
     emit(Done())
 
 
-def _judged(candidate: Candidate, request: Request, emit: Emit) -> Event:
+def _judged(
+    candidate: Candidate, request: Request, emit: Emit, drafts: Drafts | None
+) -> Event:
     phase, known = "inputs", None
 
     def keep(judgement: Judgement) -> None:
@@ -77,6 +86,12 @@ def _judged(candidate: Candidate, request: Request, emit: Emit) -> Event:
         phase = name
         slow = code.startswith(_COMPILED) and name.startswith("context ")
         emit(Phase(name, code, _PATIENCE if slow else 1.0))
+
+    def write(outcome: Outcome, examination: Examination) -> None:
+        if drafts is not None:
+            origin = _origin(candidate, request)
+            for one in drafts.take(outcome, examination, origin):
+                emit(Drafted(**dataclasses.asdict(one)))
 
     try:
         enter("inputs")
@@ -91,6 +106,7 @@ def _judged(candidate: Candidate, request: Request, emit: Emit) -> Event:
             budget=None if request.budget is None else Budget.of(request.budget),
             on_phase=enter,
             on_known=keep,
+            on_broken=write,
         )
     except BadInput as error:
         if known is not None and known.verdict.stands:
@@ -99,6 +115,18 @@ def _judged(candidate: Candidate, request: Request, emit: Emit) -> Event:
     except Exception:
         return Failed(candidate.target, _our_own_fault(phase))
     return Judged(judgement)
+
+
+def _origin(candidate: Candidate, request: Request) -> Origin:
+    place = request.place
+    return Origin(
+        place,
+        place.name or candidate.target.removeprefix(f"{place.text}::"),
+        Path(request.repro),
+        request.seed,
+        request.expect,
+        request.reference,
+    )
 
 
 def _cases(candidate: Candidate) -> list[Case]:

@@ -1,0 +1,1 @@
+"""A finding as a short script that shows it where backproof is not installed."""
