@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from torch import Tensor
 from backproof.diagnosis.region import Field, Region, element, name_of
 from backproof.diagnosis.relation import relation_of
 
+_LEAST = 3  # elements on either side of a condition on values
 _LARGE = 2**22  # elements beyond which regions are not searched for
 
 
@@ -79,12 +81,44 @@ class Difference:
         return name_of(wrong.reshape(here.shape), here)
 
     @property
+    def extent(self) -> str:
+        """How many elements differ, and which where that is a pattern."""
+        region = self.region
+        if region is None:
+            return f"{self.count:,} of {self.total:,} elements differ"
+        if region.everywhere:
+            few = region.mask.numel() == 1
+            return (
+                "its only element" if few else f"all {region.count:,} elements differ"
+            )
+        if region.count == 1:
+            return f"1 of {region.mask.numel():,} elements differs"
+        total = region.mask.numel()
+        return f"{region.count:,} of {total:,} elements differ{self.pattern}"
+
+    @property
+    def pattern(self) -> str:
+        """ ": x[1:]" where several elements differ and have a pattern, else nothing."""
+        region = self.region
+        if region is None or region.everywhere or region.count == 1:
+            return ""
+        return f": {region.words}" if _tells(region) else ""
+
+    @property
+    def element(self) -> str:
+        """The name of the worst element, such as `x[3, 0]`."""
+        assert self.sides is not None
+        here = self.sides.here()
+        pairs = _count(here) != self.total
+        return element(here.name, here.shape, self.at // 2 if pairs else self.at)
+
+    @property
     def words(self) -> str:
         """Both numbers, where, and how many."""
         if self.sides is None:
             return f"another number of elements than {self.total}"
         got, expected = self.got + 0.0, self.expected + 0.0  # no minus before a zero
-        return f"{got:.6g} instead of {expected:.6g} at {self._element}; {self._extent}"
+        return f"{got:.6g} instead of {expected:.6g} at {self.element}; {self.extent}"
 
     @property
     def numbers(self) -> dict[str, float | int | str]:
@@ -99,28 +133,40 @@ class Difference:
             "elements": self.total,
         }
 
-    @property
-    def _element(self) -> str:
-        assert self.sides is not None
-        here = self.sides.here()
-        pairs = _count(here) != self.total
-        return element(here.name, here.shape, self.at // 2 if pairs else self.at)
 
-    @property
-    def _extent(self) -> str:
-        region = self.region
-        if region is None:
-            return f"{self.count:,} of {self.total:,} elements differ"
-        if region.everywhere:
-            few = region.mask.numel() == 1
-            return (
-                "its only element" if few else f"all {region.count:,} elements differ"
-            )
-        if region.count == 1:
-            return f"1 of {region.mask.numel():,} elements differs"
-        counted = f"{region.count:,} of {region.mask.numel():,} elements differ"
-        scattered = region.words.startswith("scattered")
-        return counted if scattered else f"{counted}: {region.words}"
+def between(
+    name: str, got: Tensor, expected: Tensor, wrong: Tensor, here: Callable[[], Field]
+) -> Difference:
+    """The difference of two tensors that are known to differ in some elements.
+
+    Args:
+        name: of the input whose gradient it is, or of the output.
+        got: float64 (n,).
+        expected: float64 (n,).
+        wrong: the elements that differ, boolean (n,), at least one.
+        here: what they may be named by.
+    """
+    gap = (got - expected).abs().nan_to_num(math.inf, math.inf, math.inf)
+    at = int(torch.where(wrong, gap, -1.0).argmax())
+    return Difference(
+        name,
+        float(gap[at]) / max(float(expected[at].abs()), 1e-300),
+        0.0,
+        at,
+        float(got[at]),
+        float(expected[at]),
+        int(torch.count_nonzero(wrong)),
+        wrong.numel(),
+        Sides(got, expected, wrong, here),
+    )
+
+
+def _tells(region: Region) -> bool:
+    """Whether it has a pattern, and one that few elements do not show by chance."""
+    if region.words.startswith("scattered"):
+        return False
+    fewer = min(region.count, region.mask.numel() - region.count)
+    return fewer >= _LEAST or not region.words.startswith("where")
 
 
 def _count(here: Field) -> int:

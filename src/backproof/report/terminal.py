@@ -138,7 +138,7 @@ def _findings(
     lines += wrapped(first.words, _DEEP, width)
     for other in others:
         lines += wrapped(f"also: {other.title}", _DEEP, width)
-        lines += wrapped(other.words, _DEEP, width)
+        lines += wrapped(_first_line(other.words), _DEEP, width)
     lines += wrapped(_on(subject, first.code), _DEEP, width)
     return lines + wrapped(f"more: backproof explain {first.code}", _DEEP, width)
 

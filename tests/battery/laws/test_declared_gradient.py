@@ -41,7 +41,7 @@ def test_a_conviction_says_where_and_how_many():
 
     found = outcome("BP107", staircase(wrong), x, expect_backward=window)
     assert found.status is BROKEN
-    assert "flat index 5" in found.words
+    assert "[5], where" in found.words
     assert "1 of 40 elements differ" in found.words
     assert f"{x[5].item():.6g}" in found.words
     numbers = found.evidence[0].numbers

@@ -26,8 +26,7 @@ def test_a_nan_where_forward_is_smooth_is_placed():
     found = outcome("BP109", function(forward, backward), at(1.0, 0.0, 3.0, 0.0))
     assert found.status is BROKEN
     assert "2 of 4 elements of `x`" in found.words
-    assert "flat index 1" in found.words
-    assert "where it is 0" in found.words
+    assert "x[1], where `x` is 0" in found.words
     assert found.evidence[0].numbers == {"elements of x": 2}
 
 

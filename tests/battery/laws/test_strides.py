@@ -48,16 +48,16 @@ FAULTS = {
     ),
     "backward takes a pointer": (
         saving(lambda x: x * x, by_pointer),
-        "for a cotangent transposed backward gives another gradient",
+        "the gradient of `inputs[0]` changes when the cotangent comes transposed",
     ),
     "backward reads the input so": (
         saving(lambda x: x * x, lambda g, x: 2 * g * dense(x)),
-        "with `inputs[0]` transposed backward gives another gradient",
+        "with `inputs[0]` transposed",
     ),
-    "backward views": (doubled(raises), "backward raises for a cotangent transposed"),
+    "backward views": (doubled(raises), "backward raises when `g` comes transposed"),
     "backward writes": (
         doubled(lambda ctx, g: g.mul_(2)),
-        "backward raises for a cotangent expanded",
+        "backward raises when `g` comes expanded",
     ),
 }
 

@@ -55,8 +55,11 @@ def faster_when_frozen(x, w, b):
 
 
 FAULTS = {
-    "all or nothing": (linear(all_or_nothing), "backward gives another gradient"),
-    "another factor": (linear(in_the_order_of_need), "backward gives another gradient"),
+    "all or nothing": (
+        linear(all_or_nothing),
+        "is zero when only `w` needs a gradient",
+    ),
+    "another factor": (linear(in_the_order_of_need), "when only"),
     "it raises": (linear(unpacks), "backward raises"),
     "another forward": (faster_when_frozen, "forward gives other values"),
 }

@@ -24,7 +24,7 @@ from backproof.trial.custom_nodes import custom_nodes
 def backward_mutation(examination: Examination) -> Iterator[Evidence]:
     """Backward leaves cotangents and saved tensors unchanged.
 
-    Cost: 1 forward and 1 backward; twice as many to accuse, and one more.
+    Cost: 1 forward and 1 backward. To accuse, as many again.
     Blind to: cotangents inside of native Functions; what backward changes and restores.
     """
     if examination.backward_raised() is not None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from backproof.battery.difference import between
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.place import Places
+from backproof.diagnosis.region import Field
 from backproof.probe import ANYWHERE, coarsest, typical
 from backproof.records import Evidence, broken, held
 from backproof.trial import Graph, Refused, Trial, declaration
@@ -94,7 +98,9 @@ def _compare(
         mine, theirs = (zero if g is None else g for g in (got, want))
         if theirs.numel() != mine.numel():
             theirs = theirs.expand_as(mine) if theirs.numel() == 1 else theirs
-        yield _elementwise(i.name, where, kind, values[k], mine, theirs, allowed[k])
+        yield _elementwise(
+            trial, i.name, where, kind, values[k], mine, theirs, allowed[k]
+        )
 
 
 def _expected(
@@ -140,6 +146,7 @@ def _widen(
 
 
 def _elementwise(
+    trial: Trial,
     name: str,
     where: str,
     kind: str,
@@ -162,19 +169,29 @@ def _elementwise(
             f"`{name}` as declared at {where}, cotangent of {kind}",
             {"elements": total, "resolution": largest, "input": name},
         )
-    ranked = torch.where(wrong, torch.nan_to_num(gap, math.inf), -1.0)
-    at = int(ranked.argmax())
+    here = partial(_field, trial, name, x)
+    found = between(name, claim, declared, wrong, here)
+    relation = "" if found.becomes == "changes" else f": it {found.becomes}"
+    differing = f"{count} of {total} elements differ{found.pattern}"
     return broken(
-        f"the gradient of `{name}` is not what was declared\n"
-        f"backward claims {float(claim[at]):.6g}\n"
-        f"declared is     {float(declared[at]):.6g}\n"
-        f"at flat index {at}, where `{name}` is {float(x[at]):.6g}; {count} of {total} "
-        f"elements differ, at {where}",
+        f"the gradient of `{name}` is not what was declared{relation}\n"
+        f"backward claims {found.got + 0.0:.6g}\n"
+        f"declared is     {found.expected + 0.0:.6g}\n"
+        f"at {found.element}, where `{name}` is {float(x[found.at]):.6g}; {differing}, "
+        f"at {where}",
         {
-            "claim": float(claim[at]),
-            "declared": float(declared[at]),
+            "claim": found.got,
+            "declared": found.expected,
             "elements_wrong": count,
             "elements": total,
             "input": name,
         },
+        where=Places(trial).gradient(name),
     )
+
+
+def _field(trial: Trial, name: str, x: Tensor) -> Field:
+    """What elements may be named by where the input's values are `x`, float64 (n,)."""
+    original = next(i for i in trial.inputs if i.name == name).original
+    shape = tuple(original.shape)
+    return Field(name, shape, None if original.is_complex() else x.reshape(shape))

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from functools import partial
 
+import torch
+
+from backproof.battery.agreement import field_of_input
+from backproof.battery.difference import between
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry.base import forward_is_finite_beside
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.place import Places
+from backproof.diagnosis.region import element
 from backproof.records import Evidence, broken, held
 
 
@@ -39,12 +47,26 @@ def finite_gradient(examination: Examination) -> Iterator[Evidence]:
             numbers,
         )
         return
-    name, _, _, first = hit[0]
-    index = trial.inputs[[i.name for i in trial.inputs].index(name)]
-    value = float(index.point.values[first])
-    yield broken(
+    yield _broken(examination, hit[0][0], words, numbers)
+
+
+def _broken(
+    examination: Examination, name: str, words: str, numbers: dict[str, int]
+) -> Evidence:
+    base, trial = examination.base, examination.trial
+    k = [i.name for i in trial.inputs].index(name)
+    values, mask = trial.inputs[k].point.values, base.frozen[k]
+    assert mask is not None
+    here = partial(field_of_input, trial, name)
+    found = between(name, torch.full_like(values, math.nan), values, mask, here)
+    first = int(mask.nonzero()[0])
+    shape = tuple(trial.inputs[k].original.shape)
+    pairs = 2 if trial.inputs[k].original.is_complex() else 1
+    return broken(
         f"the gradient is nan or inf for {words}\n"
         "forward is finite there, and on both sides of it\n"
-        f"the first: `{name}` at flat index {first}, where it is {value:.6g}",
+        f"the first is {element(name, shape, first // pairs)}, where `{name}` is "
+        f"{float(values[first]):.6g}{found.pattern}",
         numbers,
+        where=Places(trial).gradient(name),
     )

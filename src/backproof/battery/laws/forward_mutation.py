@@ -25,7 +25,7 @@ from backproof.trial.written import written_without_graph
 def forward_mutation(examination: Examination) -> Iterator[Evidence]:
     """Forward leaves its inputs unchanged, or marks them dirty.
 
-    Cost: 1 forward; 2 where a Function is called inside of the subject; 2 to accuse.
+    Cost: 1 forward; 2 where a Function is called inside of the subject.
     Blind to: tensors inside the subject that only native code writes to.
     """
     trial = examination.trial

@@ -18,6 +18,7 @@ from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Conclusion, Kind
 from backproof.battery.inquiry.look import Comparison
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.place import Places
 from backproof.battery.two_stages import Gradient
 from backproof.diagnosis import Diagnosis
 from backproof.records import Evidence, Number, broken, held, undecided
@@ -103,10 +104,11 @@ def _unresolved(found: Gradient) -> Iterator[Evidence]:
 
 def _wrong(examination: Examination, conclusion: Conclusion) -> Iterator[Evidence]:
     names = list(conclusion.wrong_inputs) or _only(examination)
-    kinks = conclusion.kinks
+    kinks, places = conclusion.kinks, Places(examination.trial)
     if kinks is not None and kinks.rejects:
         rejecting = [c for c in kinks.comparisons if c.rejects] or kinks.comparisons
-        yield _accuse(names, rejecting, f"at a kink of forward: {kinks.words}")
+        remark = f"at a kink of forward: {kinks.words}"
+        yield _accuse(places, names, rejecting, remark)
         return
     every = list(conclusion.look.comparisons) if conclusion.look else []
     found = dict(diagnoses(examination, conclusion))
@@ -114,7 +116,8 @@ def _wrong(examination: Examination, conclusion: Conclusion) -> Iterator[Evidenc
         only = name or (names[0] if names else "")
         view = conclusion.inputs.get(name)
         comparisons = [view.comparison] if view is not None else every
-        yield _accuse([only] if only else [], comparisons, diagnosis=found.get(only))
+        accused = [only] if only else []
+        yield _accuse(places, accused, comparisons, diagnosis=found.get(only))
 
 
 def _only(examination: Examination) -> list[str]:
@@ -123,6 +126,7 @@ def _only(examination: Examination) -> list[str]:
 
 
 def _accuse(
+    places: Places,
     names: list[str],
     comparisons: list[Comparison],
     remark: str = "",
@@ -147,11 +151,12 @@ def _accuse(
         f"apart by {apart:.2g} of the size that it has here",
         *more,
     ]
-    if remark:
-        lines.append(remark)
+    where = places.gradient(names[0]) if len(names) == 1 else places.returned()
+    lines += [said for said in (remark, places.outside()) if said]
     return broken(
         "\n".join(lines),
         {**numbers, **_sides(worst), "relative_error": apart},
+        where=where,
         remedy=remedy,
     )
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from backproof.battery.agreement import field_of_input, field_of_output
 from backproof.battery.cases import BEYOND_EXP, Variant, scales
+from backproof.battery.difference import Difference, between
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry.base import begin, forward_is_finite_beside
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.place import Places
 from backproof.errors import BadInput
 from backproof.probe import coarsest, real_dtype, typical
-from backproof.records import Evidence, broken, held
+from backproof.records import Evidence, Location, broken, held
 from backproof.trial import BackwardRaised, Output, Refused, Trial
 
 _DIGITS = 0.5  # of the number: half of it gone is no rounding
@@ -68,7 +72,10 @@ def _at(examination: Examination, variant: Variant) -> Evidence:
             got, exact = mine.values[output.part], true.values[output.part]
             lost = _lost(got, exact, output.dtype) & ~torch.isfinite(got)
             if bool(lost.any()):
-                return _broken(variant, f"`{output.name}`", got, exact, lost)
+                here = partial(field_of_output, trial, output)
+                found = between(output.name, got, exact, lost, here)
+                where = Places(trial).forward_return()
+                return _broken(variant, f"`{output.name}`", found, where)
     if not all(_near(mine.values, true.values, o, trial) for o in trial.outputs):
         return held(f"{variant.words}: forward itself is too coarse there", numbers)
     saturated = variant.label == BEYOND_EXP
@@ -84,7 +91,10 @@ def _at(examination: Examination, variant: Variant) -> Evidence:
         size = max(terms / typical(i.point.values), usual, _largest(exact))
         lost &= (exact.abs() > _ROUNDINGS * eps * size) | ~torch.isfinite(claim)
         if bool(lost.any()):
-            return _broken(variant, f"the gradient of `{i.name}`", claim, exact, lost)
+            here = partial(field_of_input, trial, i.name)
+            found = between(i.name, claim, exact, lost, here)
+            where = Places(trial).gradient(i.name)
+            return _broken(variant, f"the gradient of `{i.name}`", found, where)
     return held(f"{variant.words}: the values and gradients are float64's", numbers)
 
 
@@ -118,15 +128,16 @@ def _cotangent(examination: Examination, trial: Trial) -> Tensor:
 
 
 def _broken(
-    variant: Variant, what: str, got: Tensor, exact: Tensor, lost: Tensor
+    variant: Variant, what: str, found: Difference, where: Location | None
 ) -> Evidence:
-    at = int(lost.nonzero()[0])
+    lost = found.becomes if found.becomes != "changes" else "is lost"
     return broken(
-        f"with {variant.words} {what} is lost, and the type can hold it\n"
-        f"it is {float(got[at]):.6g}, in float64 {float(exact[at]):.6g}, for "
-        f"{int(lost.sum())} of {lost.numel()} elements: an intermediate overflows or "
-        "vanishes",
-        {"scale": variant.words, "elements_wrong": int(lost.sum())},
+        f"with {variant.words} {what} {lost}, and the type can hold it\n"
+        f"{found.got + 0.0:.6g} at {found.element}, in float64 {found.expected:.6g}; "
+        f"{found.extent}\n"
+        "an intermediate overflows or vanishes",
+        {"scale": variant.words, "elements_wrong": found.count},
+        where=where,
     )
 
 
@@ -145,6 +156,7 @@ def _finite(examination: Examination, variant: Variant) -> Evidence:
             f"with {variant.words} the gradient of `{hit[0]}` is nan or inf\n"
             "forward is finite there and beside it: an intermediate overflows",
             {"scale": variant.words, "input": hit[0]},
+            where=Places(variant.trial).gradient(hit[0]),
         )
     return held(f"{variant.words}: the gradient is finite", {"scale": variant.words})
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from backproof.battery.agreement import field_of_input, field_of_output
+from backproof.battery.difference import between
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.place import Places
+from backproof.diagnosis.region import Field
 from backproof.errors import BadInput
 from backproof.probe import coarsest, typical
-from backproof.records import Evidence, broken, held, undecided
+from backproof.records import Evidence, Location, broken, held, undecided
 from backproof.trial import BackwardRaised, Refused, Trial
 
 _BLOCK = 8192  # elements that are named together
@@ -54,6 +59,8 @@ def reference(examination: Examination) -> Iterator[Evidence]:
         part = output.part
         yield _blocks(
             f"forward's `{name}`",
+            partial(field_of_output, own, output),
+            Places(own).forward_return,
             base.graph.values[part],
             graph.values[part],
             coarsest([output.dtype]).eps,
@@ -72,6 +79,8 @@ def reference(examination: Examination) -> Iterator[Evidence]:
         zero = torch.zeros_like(i.point.values)
         yield _blocks(
             f"the gradient of `{i.name}`",
+            partial(field_of_input, own, i.name),
+            partial(Places(own).gradient, i.name),
             zero if mine is None else mine,
             zero if theirs is None else theirs,
             coarsest([*own.dtypes]).eps,
@@ -80,9 +89,15 @@ def reference(examination: Examination) -> Iterator[Evidence]:
 
 
 def _blocks(
-    what: str, got: Tensor, expected: Tensor, eps: float, sensitive: Tensor | None
+    what: str,
+    here: Callable[[], Field],
+    where: Callable[[], Location | None],
+    got: Tensor,
+    expected: Tensor,
+    eps: float,
+    sensitive: Tensor | None,
 ) -> Evidence:
-    """One comparison, element by element; what is wrong is named by its blocks."""
+    """One comparison, element by element; what is wrong is named by its region."""
     size = expected.abs().nan_to_num(0.0, 0.0, 0.0)
     middle = typical(size)
     allowed = _ROUNDINGS * eps * size.clamp(min=middle)
@@ -105,26 +120,25 @@ def _blocks(
         return held(f"{what} is the reference's", numbers)
     at = wrong.nonzero().reshape(-1)
     blocks = sorted({int(k) // _BLOCK for k in at[:4096].tolist()})
-    first = int(at[0])
-    where = (
-        f"in elements {_ranges(blocks, gap.numel())} (blocks of {_BLOCK}); "
-        if gap.numel() > _BLOCK
-        else ""
-    )
+    found = between(what, got, expected, wrong, here)
+    relation = "" if found.becomes == "changes" else f": it {found.becomes}"
     return broken(
-        f"{what} is not the reference's\n"
-        f"{count} of {gap.numel()} elements differ, {where}the first at flat index "
-        f"{first}:\n"
-        f"the subject gives   {float(got[first]):.6g}\n"
-        f"the reference gives {float(expected[first]):.6g}; rounding explains "
-        f"{float(allowed[first]):.1g}",
-        {**numbers, "first": first, "blocks": blocks[:16]},
+        f"{what} is not the reference's{relation}\n"
+        f"at {found.element} the subject gives {found.got:.6g}, the reference "
+        f"{found.expected:.6g}; rounding explains {float(allowed[found.at]):.1g}\n"
+        f"{found.extent}{_ranges(blocks, gap.numel())}",
+        {**numbers, "first": int(at[0]), "blocks": blocks[:16]},
+        where=where(),
     )
 
 
 def _ranges(blocks: Sequence[int], total: int) -> str:
+    """The blocks of a large tensor that hold something wrong."""
+    if total <= _BLOCK:
+        return ""
     told = [f"[{b * _BLOCK}:{min(total, (b + 1) * _BLOCK)}]" for b in blocks[:4]]
-    return ", ".join(told) + (f" and {len(blocks) - 4} more" if len(blocks) > 4 else "")
+    more = f" and {len(blocks) - 4} more" if len(blocks) > 4 else ""
+    return f", in elements {', '.join(told)}{more} (blocks of {_BLOCK})"
 
 
 def _forms(trial: Trial) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import torch
@@ -12,6 +12,7 @@ from backproof.battery.agreement import Yardstick
 from backproof.battery.cases import FORMS, Variant, layouts
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law, raised
+from backproof.battery.place import Places
 from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held, undecided
 from backproof.trial import BackwardRaised, Refused
@@ -62,13 +63,21 @@ def _of_inputs(
         return None
     numbers = {"layout": variant.label}
     if not same_form:
-        return broken(f"with {variant.words} the outputs have another shape", numbers)
+        return broken(
+            f"with {variant.words} the outputs have another shape",
+            numbers,
+            where=Places(trial).forward_return(),
+        )
     found = examination.yardstick.values(graph.values, values)
     if found.is_real:
         return broken(
-            f"with {variant.words} forward gives other values\n"
-            f"`{found.name}` is {found.words}",
+            f"with {variant.words} forward gives other values: `{found.name}` "
+            f"{found.becomes}\n"
+            f"`{found.name}` is {found.words}\n"
+            f"{_strides_of_inputs(examination, variant)}",
             {**numbers, **found.numbers},
+            where=Places(trial).forward_return(),
+            remedy=_remedy(_varied(examination, variant), variant.label),
         )
     try:
         got = trial.pull(graph, base.cotangent)
@@ -78,15 +87,19 @@ def _of_inputs(
             return None
         return broken(
             f"with {variant.words} backward raises, and forward does not\n"
-            f"{raised(error)}",
+            f"{raised(error)}\n{_strides_of_inputs(examination, variant)}",
             numbers,
+            where=Places(trial).raised(error),
+            remedy=_remedy(_varied(examination, variant), variant.label),
         )
     found = examination.yardstick.gradients(got, gradient)
     if found.is_real:
         return broken(
-            f"with {variant.words} backward gives another gradient\n"
-            f"`{found.name}` gets {found.words}",
+            f"the gradient of `{found.name}` {found.becomes} with {variant.words}\n"
+            f"it gets {found.words}\n{_strides_of_inputs(examination, variant)}",
             {**numbers, **found.numbers},
+            where=Places(trial).gradient(found.name),
+            remedy=_remedy(_varied(examination, variant), variant.label),
         )
     return held(f"{variant.words}: the same numbers", numbers)
 
@@ -123,25 +136,77 @@ def _one_cotangent(
 ) -> Evidence:
     trial, base = examination.trial, examination.base
     numbers = {"cotangent": label}
+    places = Places(trial)
+    known = places.cotangent_name()
+    name = f"`{known}`" if known else "the cotangent"
+    strides = _strides(name, form(trial.split(cotangent)[0]))
     try:
         got = trial.pull(base.graph, cotangent, form=form)
     except BackwardRaised as error:
         if _LAZY in label:
             return held(f"cotangent {label}: refused ({raised(error)})", numbers)
         return broken(
-            f"backward raises for a cotangent {label}\n{raised(error)}\n"
+            f"backward raises when {name} comes {label}\n{raised(error)}\n"
+            f"{strides}\n"
             "autograd hands over whatever layout the rest of the graph makes",
             numbers,
+            where=places.raised(error),
+            remedy=_remedy([name], label),
         )
     # A cotangent of its own: what cancels for this one need not for the base's.
     found = Yardstick(trial, cotangent).gradients(got, expected)
     if found.is_real:
         return broken(
-            f"for a cotangent {label} backward gives another gradient\n"
-            f"`{found.name}` gets {found.words}",
+            f"the gradient of `{found.name}` {found.becomes} when {name} comes {label}\n"
+            f"it gets {found.words}\n{strides}",
             {**numbers, **found.numbers},
+            where=places.gradient(found.name),
+            remedy=_remedy([name], label),
         )
     return held(f"cotangent {label}: the same gradient", numbers)
+
+
+def _varied(examination: Examination, variant: Variant) -> list[str]:
+    """The arguments that a variant lays out otherwise."""
+    pairs = zip(examination.trial.leaves, variant.trial.leaves, strict=True)
+    return [
+        f"`{name}`"
+        for name, (old, new) in zip(examination.trial.names, pairs, strict=True)
+        if new is not old
+    ]
+
+
+def _strides_of_inputs(examination: Examination, variant: Variant) -> str:
+    """What each of them is laid out like, a line each."""
+    leaves = dict(zip(variant.trial.names, variant.trial.leaves, strict=True))
+    varied = _varied(examination, variant)
+    return "\n".join(_strides(n, leaves[n.strip("`")]) for n in varied)
+
+
+def _strides(name: str, tensor: Tensor) -> str:
+    """How a tensor lies in memory, beside how it would lie if it were contiguous."""
+    own, shape = tuple(tensor.stride()), tuple(tensor.shape)
+    dense = tuple(torch.empty(shape, device="meta").stride())
+    at = f", from element {tensor.storage_offset()}" if tensor.storage_offset() else ""
+    lazy = " and a lazy bit" if tensor.is_neg() or tensor.is_conj() else ""
+    if own == dense:
+        return f"{name} of shape {shape} has contiguous strides {own}{lazy}{at}"
+    return f"{name} of shape {shape} has strides {own}{lazy}{at}; contiguous is {dense}"
+
+
+def _remedy(names: Sequence[str], label: str) -> str:
+    """What to do before memory is read."""
+    if _LAZY in label:
+        return (
+            f"Resolve the lazy bit of {' and '.join(names)} before its memory is read."
+        )
+    called = [f"`{n.strip('`')}.contiguous()`" if "`" in n else "" for n in names]
+    if not all(called):
+        called = [f"`.contiguous()` on {' and '.join(names)}"]
+    return (
+        f"Call {' and '.join(called)} before a kernel, a view or a pointer reads the "
+        "memory, or pass the strides along."
+    )
 
 
 def _or_same(form: Callable[[Tensor], Tensor | None], tensor: Tensor) -> Tensor:

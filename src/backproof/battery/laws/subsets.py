@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from backproof.battery.cases import subsets as every_subset
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law, raised
+from backproof.battery.place import Places
 from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held
-from backproof.trial import BackwardRaised, Refused
+from backproof.trial import BackwardRaised, Refused, Trial
 
 
 @law("BP504")
@@ -39,19 +40,23 @@ def subsets(examination: Examination) -> Iterator[Evidence]:
             continue
         seen += 1
         numbers = {"subset": variant.label}
+        words = _only(trial)
         found = examination.yardstick.values(graph.values, base.graph.values)
         if found.is_real:
             yield broken(
-                f"when {variant.words}, forward gives other values\n"
-                f"`{found.name}` is {found.words}",
+                f"when {words}, forward gives other values: `{found.name}` "
+                f"{found.becomes}\n`{found.name}` is {found.words}",
                 {**numbers, **found.numbers},
+                where=Places(trial).forward_return(),
             )
             continue
         try:
             got = trial.pull(graph, base.cotangent)
         except BackwardRaised as error:
             yield broken(
-                f"when {variant.words}, backward raises\n{raised(error)}", numbers
+                f"when {words}, backward raises\n{raised(error)}",
+                numbers,
+                where=Places(trial).raised(error),
             )
             continue
         names = [i.name for i in trial.inputs]
@@ -59,9 +64,28 @@ def subsets(examination: Examination) -> Iterator[Evidence]:
         found = examination.yardstick.gradients(got, expected, names)
         if found.is_real:
             yield broken(
-                f"when {variant.words}, backward gives another gradient\n"
-                f"`{found.name}` gets {found.words}",
+                f"the gradient of `{found.name}` {found.becomes} when {words}\n"
+                f"it gets {found.words}",
                 {**numbers, **found.numbers},
+                where=Places(trial).gradient(found.name),
+                remedy=_remedy(trial, found.name),
             )
     if seen:
         yield held(f"{seen} subsets of the inputs give the same numbers")
+
+
+def _only(trial: Trial) -> str:
+    """The subset in words."""
+    names = ", ".join(f"`{i.name}`" for i in trial.inputs)
+    return f"only {names} need{'s' if len(trial.inputs) == 1 else ''} a gradient"
+
+
+def _remedy(trial: Trial, name: str) -> str:
+    """The one condition that the gradient of an input may depend on."""
+    names = [n for n, _ in trial.named_arguments]
+    if trial.subject.definition is None or name not in names:
+        return ""
+    return (
+        f"Compute the gradient of `{name}` whenever "
+        f"`ctx.needs_input_grad[{names.index(name)}]` is True, whatever the others are."
+    )

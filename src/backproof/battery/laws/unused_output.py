@@ -9,8 +9,9 @@ from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law, raised
+from backproof.battery.place import Places
 from backproof.records import Evidence, broken, held
-from backproof.trial import BackwardRaised, Output
+from backproof.trial import BackwardRaised, Output, Trial
 
 _MOST = 16  # outputs that are each given a backward of their own
 
@@ -45,6 +46,9 @@ def unused_output(examination: Examination) -> Iterator[Evidence]:
                 "the cotangents of the others are then None (or zeros, with "
                 "materialised gradients)",
                 numbers,
+                where=Places(trial).raised(error),
+                remedy="Treat a cotangent that is None as zero: test for it before it is "
+                "used.",
             )
             return
         found = examination.yardstick.gradients(alone, beside)
@@ -54,14 +58,10 @@ def unused_output(examination: Examination) -> Iterator[Evidence]:
                 "different gradients\n"
                 f"`{found.name}` gets {found.words}",
                 {**numbers, **found.numbers},
+                where=Places(trial).gradient(found.name),
             )
         elif _ignored(examination, output, alone):
-            yield broken(
-                f"the cotangent of `{output.name}` is not used\n"
-                "forward moves it, so its gradient is dropped in silence; give it its "
-                "gradient, or `ctx.mark_non_differentiable` it",
-                numbers,
-            )
+            yield _dropped(trial, k)
         else:
             yield held(f"`{output.name}` alone has its gradient", numbers)
 
@@ -78,3 +78,20 @@ def _ignored(
     response = look.response
     smooth = response.smooth[output.part] & response.moves[output.part]
     return 2 * int(torch.count_nonzero(smooth)) > smooth.numel()
+
+
+def _dropped(trial: Trial, k: int) -> Evidence:
+    """The evidence against a backward that makes nothing of an output's cotangent."""
+    places, output = Places(trial), trial.outputs[k]
+    name = places.cotangent_name(k) if len(trial.outputs) > k else ""
+    called = f": `{name}`" if name else ""
+    term = f"the term of `{name}`" if name else "its term"
+    return broken(
+        f"the cotangent of `{output.name}` is not used{called}\n"
+        "forward moves that output with its inputs, so its gradient is dropped in "
+        "silence",
+        {"output": output.name},
+        where=places.returned(),
+        remedy=f"Add {term} to the gradient, or call `ctx.mark_non_differentiable` on "
+        "that output in forward.",
+    )
