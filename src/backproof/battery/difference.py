@@ -98,7 +98,7 @@ class Difference:
 
     @property
     def pattern(self) -> str:
-        """ ": x[1:]" where several elements differ and have a pattern, else nothing."""
+        """A colon and the region where several elements differ in a pattern, or nothing."""
         region = self.region
         if region is None or region.everywhere or region.count == 1:
             return ""

@@ -217,11 +217,11 @@ class Places:
                     return code.at_node(node)
         return None
 
-    def forward_return(self) -> Location | None:
-        """The return of forward, where there is one only."""
+    def forward_return(self, output: int = 0) -> Location | None:
+        """Where forward makes an output, its return, or itself."""
         for code in self.forward[:1]:
-            returns = code.method.returns
-            return code.at_line(returns[0].line) if len(returns) == 1 else code.head
+            place = gradient_place(code.method, output)
+            return code.at(place) if place is not None else code.head
         return None
 
     # ----------------------------------------------------------------------- raises

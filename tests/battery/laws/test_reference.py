@@ -114,7 +114,8 @@ def test_16_elements_of_a_million_are_named_by_their_block():
     assert wrong.numbers["first"] == 500_000
     assert wrong.numbers["blocks"] == [500_000 // 8192]
     assert "in elements [499712:507904] (blocks of 8192)" in found.words
-    assert "[500000] the subject gives" in found.words
+    assert "[500010] the subject gives" in found.words
+    assert "inputs[0][500000:500016]" in found.words
 
 
 def test_a_reference_without_a_float64_is_asked_in_the_inputs_type():

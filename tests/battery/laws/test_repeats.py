@@ -98,4 +98,4 @@ def test_what_forward_does_not_repeat_is_said_once():
     found = outcome("BP601", jitter, x)
     assert len(found.evidence) == 1
     assert found.evidence[0].numbers["elements_wrong"] == 30
-    assert "30 of 30 elements differ" in found.words
+    assert "all 30 elements differ" in found.words

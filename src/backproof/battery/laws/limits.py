@@ -74,7 +74,7 @@ def _at(examination: Examination, variant: Variant) -> Evidence:
             if bool(lost.any()):
                 here = partial(field_of_output, trial, output)
                 found = between(output.name, got, exact, lost, here)
-                where = Places(trial).forward_return()
+                where = Places(trial).forward_return(trial.outputs.index(output))
                 return _broken(variant, f"`{output.name}`", found, where)
     if not all(_near(mine.values, true.values, o, trial) for o in trial.outputs):
         return held(f"{variant.words}: forward itself is too coarse there", numbers)

@@ -137,14 +137,19 @@ def _one_cotangent(
     trial, base = examination.trial, examination.base
     numbers = {"cotangent": label}
     places = Places(trial)
-    known = places.cotangent_name()
-    name = f"`{known}`" if known else "the cotangent"
-    strides = _strides(name, form(trial.split(cotangent)[0]))
+
+    def named() -> tuple[str, str]:
+        """What backward calls it, and how it lies in memory."""
+        known = places.cotangent_name()
+        name = f"`{known}`" if known else "the cotangent"
+        return name, _strides(name, form(trial.split(cotangent)[0]))
+
     try:
         got = trial.pull(base.graph, cotangent, form=form)
     except BackwardRaised as error:
         if _LAZY in label:
             return held(f"cotangent {label}: refused ({raised(error)})", numbers)
+        name, strides = named()
         return broken(
             f"backward raises when {name} comes {label}\n{raised(error)}\n"
             f"{strides}\n"
@@ -156,6 +161,7 @@ def _one_cotangent(
     # A cotangent of its own: what cancels for this one need not for the base's.
     found = Yardstick(trial, cotangent).gradients(got, expected)
     if found.is_real:
+        name, strides = named()
         return broken(
             f"the gradient of `{found.name}` {found.becomes} when {name} comes {label}\n"
             f"it gets {found.words}\n{strides}",
