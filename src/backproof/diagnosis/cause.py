@@ -9,6 +9,7 @@ its place in `CAUSES`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ class Explanation:
         truth: what the gradient should be for each cotangent, float64 (n,); None where
             that does not follow.
         detail: one more line, or nothing.
+        settled: whether it is known where it holds: everywhere, or where `truth` is not
+            the claim. If not, the wrong elements are still to be looked for.
         cause: the name of the cause, set by the decorator.
     """
 
@@ -39,6 +42,7 @@ class Explanation:
     remedy: str
     truth: Gradients | None = None
     detail: str = ""
+    settled: bool = True
     cause: str = ""
 
 
@@ -64,9 +68,7 @@ class Cause:
         found = self.explain(suspect)
         if found is None:
             return None
-        return Explanation(
-            found.title, found.remedy, found.truth, found.detail, self.name
-        )
+        return dataclasses.replace(found, cause=self.name)
 
 
 def cause(explain: Explain) -> Cause:
@@ -105,16 +107,35 @@ def unnamed(fit: Fit) -> str:
     return f"{abs(fit.scale):.{digits}g}"
 
 
-def cotangents_like(
-    suspect: Suspect, shape: Sequence[int] | None = None
-) -> list[Tensor] | None:
-    """The cotangents as vectors over the input's elements, where the shapes are alike.
+def cotangents_like(suspect: Suspect) -> list[Tensor] | None:
+    """The cotangents as vectors over the input's elements, where they reach each one.
 
-    With several outputs, those of the first output that has the input's shape.
+    With several outputs, those of the first that has the input's shape. The cotangent of
+    an output without some of its axes is repeated along them.
     """
-    wanted = tuple(suspect.shape if shape is None else shape)
     for output in suspect.outputs:
-        same_kind = output.dtype.is_complex == suspect.is_complex
-        if tuple(output.shape) == wanted and same_kind:
+        if output.dtype.is_complex != suspect.is_complex:
+            continue
+        if output.shape == suspect.shape:
             return [u[output.part] for u in suspect.cotangents]
+        shape = None if suspect.is_complex else _with_axes(output.shape, suspect.shape)
+        if shape is not None:
+            return [
+                u[output.part].reshape(shape).expand(suspect.shape).reshape(-1)
+                for u in suspect.cotangents
+            ]
     return None
+
+
+def _with_axes(shape: Sequence[int], to: Sequence[int]) -> tuple[int, ...] | None:
+    """`shape` with axes of one put in, so that it expands to `to`; None if it cannot.
+
+    The last axes of `to` are taken for those that a reduction has left out.
+    """
+    left, out = list(shape), []
+    for size in to:
+        if left and left[0] in (1, size):
+            out.append(left.pop(0))
+        else:
+            out.append(1)
+    return None if left else tuple(out)

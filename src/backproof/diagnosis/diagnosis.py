@@ -95,9 +95,11 @@ class _Study:
     def result(self) -> Diagnosis:
         whole = self.suspect
         explanation = self._ask(PLAIN, whole)
-        if explanation is not None:
+        if explanation is not None and explanation.settled:
             return self._found(explanation, whole, None)
         place = locate(whole)
+        if explanation is not None:
+            return self._found(explanation, whole, place)
         seen = self._seen_at(place)
         explanation = None
         if seen is not whole:

@@ -18,6 +18,8 @@ from backproof.trial import Trial
 
 _SMALL = range(2, 13)
 _LEAST_DISTINCT = 1e-9
+_EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)  # of normalisations, where they are no argument
+_MOST_EPSILON = 0.1
 _LARGE = 200_000  # elements, above which rows are not looked at one by one
 
 
@@ -87,7 +89,9 @@ class Known:
             if isinstance(leaf, Tensor):
                 self._add(name, leaf.detach())
             elif type(leaf) in (int, float):
-                self.numbers.append(Named(name, torch.tensor(float(leaf)).double()))
+                self.numbers.append(
+                    Named(name, torch.tensor(float(leaf), dtype=torch.float64))
+                )
         for output in trial.outputs:
             if not output.dtype.is_complex:
                 self._add(output.name, values[output.part].reshape(output.shape))
@@ -124,12 +128,9 @@ class Known:
                 if bool(torch.isfinite(values).all()) and not is_constant(values):
                     yield Named(text.format(one.name), values)
             if at is None or one.values.numel() <= _LARGE:
-                for row in _statistics(one):
-                    yield (
-                        row
-                        if at is None
-                        else Named(row.name, row.values.reshape(-1)[at])
-                    )
+                for row in self._statistics(one):
+                    values = row.values if at is None else row.values.reshape(-1)[at]
+                    yield Named(row.name, values)
 
     def factor(self, name: str, shape: Sequence[int]) -> Tensor:
         """The values of one of `factors` by its name, in `shape`."""
@@ -137,10 +138,44 @@ class Known:
             for text, function in _FUNCTIONS:
                 if text.format(one.name) == name:
                     return function(one.values)
-            for row in _statistics(one):
+            for row in self._statistics(one):
                 if row.name == name:
                     return row.values
         raise KeyError(name)
+
+    def _statistics(self, one: Named) -> Iterator[Named]:
+        """Sizes of rows, and rows with those taken out, as normalisations have them."""
+        x, name = one.values, one.name
+        if not x.dim() or x.shape[-1] < 2:
+            return
+        variance = x.var(-1, keepdim=True, unbiased=False)
+        length = x.norm(dim=-1, keepdim=True)
+        square = x.square().mean(-1, keepdim=True)
+        centred = x - x.mean(-1, keepdim=True)
+        for text, values in (
+            (f"std({name})", variance.sqrt()),
+            (f"norm({name})", length),
+            (f"rms({name})", square.sqrt()),
+            (f"sum({name})", x.sum(-1, keepdim=True)),
+        ):
+            if _divides(values):
+                yield Named(text, values.expand_as(x))
+        if _divides(length):
+            yield Named(f"{name} / norm({name})", x / length)
+        for label, eps in self._epsilons():
+            deviation = (variance + eps).sqrt()
+            if _divides(deviation):
+                words = f"({name} - mean({name})) / sqrt(var({name}){label})"
+                yield Named(words, centred / deviation)
+
+    def _epsilons(self) -> Iterator[tuple[str, float]]:
+        """What is added to a variance: nothing, an argument, or what people write."""
+        yield "", 0.0
+        for one in self.numbers:
+            if 0 < float(one.values) < _MOST_EPSILON:
+                yield f" + {one.name}", float(one.values)
+        for eps in _EPSILONS:
+            yield f" + {eps:g}", eps
 
     def constants(self, of: str, shape: Sequence[int]) -> list[Number]:
         """Numbers that this call gives a name to; positive ones, best names first."""
@@ -177,34 +212,16 @@ class Known:
         return sorted(found, key=lambda n: n.rank)
 
 
+def _divides(values: Tensor) -> bool:
+    return bool((values != 0).all()) and bool(torch.isfinite(values).all())
+
+
 def is_constant(values: Tensor) -> bool:
     """Whether all elements are one number, so that it is no factor of its own."""
     if values.numel() < 2:
         return values.numel() == 0
     first = values.reshape(-1)[0]
     return bool(((values - first).abs() <= _LEAST_DISTINCT * first.abs()).all())
-
-
-def _statistics(one: Named) -> Iterator[Named]:
-    """Sizes of rows, and the rows with those taken out, as normalisations have them."""
-    x = one.values
-    if not x.dim() or x.shape[-1] < 2:
-        return
-    deviation = x.var(-1, keepdim=True, unbiased=False).sqrt()
-    length = x.norm(dim=-1, keepdim=True)
-    root = x.square().mean(-1, keepdim=True).sqrt()
-    for text, values in (
-        ("std({})", deviation),
-        ("norm({})", length),
-        ("rms({})", root),
-        ("sum({})", x.sum(-1, keepdim=True)),
-    ):
-        full = values.expand_as(x)
-        if bool((full != 0).all()) and bool(torch.isfinite(full).all()):
-            yield Named(text.format(one.name), full)
-    if bool((deviation != 0).all()):
-        centred = x - x.mean(-1, keepdim=True)
-        yield Named(f"({one.name} - mean({one.name})) / std", centred / deviation)
 
 
 def _functions_of(name: str, s: float) -> list[Number]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from backproof.diagnosis.cause import named_constant
-from backproof.diagnosis.known import Named
+from backproof.diagnosis.known import Named, is_constant
 from backproof.diagnosis.suspect import Suspect
 from backproof.diagnosis.witness import Fit, Gradients
 
@@ -53,6 +53,8 @@ def multiple(suspect: Suspect, base: Gradients) -> Match | None:
         return _by_sample(suspect, base)
     for one in suspect.known.factors(suspect.shape):
         values = one.values.reshape(-1)
+        if is_constant(values[suspect.mask]):
+            continue
         found = _confirmed(suspect, base, Match(one.name), values)
         if found is None and bool((values != 0).all()):
             found = _confirmed(suspect, base, Match(one.name, divided=True), values)

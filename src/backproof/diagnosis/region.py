@@ -258,10 +258,11 @@ def by_value(here: Field) -> Iterator[Region]:
             yield _where(here, name, tensor)
             yield _where(here, f"~{name}", ~tensor)
             continue
+        if name != here.name:
+            yield from _numbers(here, name, tensor)
         yield from _signs(here, name, tensor)
         yield from _bounds(here, name, tensor)
-        if not tensor.is_floating_point():
-            yield from _numbers(here, name, tensor)
+    yield from _named_rows(here)
     if here.values is not None and here.shape:
         yield from _ties(here, here.values)
 
@@ -327,6 +328,27 @@ def _numbers(here: Field, name: str, x: Tensor) -> Iterator[Region]:
     if values.numel() <= _MOST_VALUES:
         for value in values.tolist():
             yield _where(here, f"{name} == {value}", x == value)
+
+
+def _named_rows(here: Field) -> Iterator[Region]:
+    """Rows that an index among the tensors names often, once or never."""
+    if not here.shape:
+        return
+    rows = here.shape[0]
+    shape = (rows,) + (1,) * (len(here.shape) - 1)
+    for name, index in here.others:
+        if index.dtype != torch.int64 or not index.numel():
+            continue
+        if int(index.min()) < 0 or int(index.max()) >= rows:
+            continue
+        count = torch.bincount(index.reshape(-1), minlength=rows)
+        for words, mask in (
+            (f"in rows that {name} names more than once", count > 1),
+            (f"in rows that {name} names", count > 0),
+            (f"in rows that {name} names once", count == 1),
+            (f"in rows that {name} does not name", count == 0),
+        ):
+            yield Region(words, "", mask.reshape(shape).expand(here.shape))
 
 
 def _ties(here: Field, x: Tensor) -> Iterator[Region]:

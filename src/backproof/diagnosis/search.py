@@ -30,7 +30,6 @@ from backproof.diagnosis.witness import Witness
 _GALLOP = 8
 _MOST_CANDIDATES = 8  # regions that are tested one by one
 _CLEAR = 0.2  # of an element's size: a bar below it says that the element is right
-_PROBED = 3  # elements of a candidate that are moved alone
 _STEPS = (2, 3, 4)  # of strided regions that are tried
 
 
@@ -208,11 +207,28 @@ class _Search:
         if bool(whole.all()):
             candidates = [c for c in candidates if not c.everywhere]
         for region in candidates[:_MOST_CANDIDATES]:
-            if self._is_clean(~suspect.flat(region.mask)):
+            mask = suspect.flat(region.mask)
+            if self._is_clean(~mask) and self._is_full(mask):
                 return Place(region)
         if bool(whole.all()):
             return Place(everywhere(suspect.field))
         return self._bounded(first, last)
+
+    def _is_full(self, mask: Tensor) -> bool:
+        """Whether no element of a candidate is right, as far as a few of them tell."""
+        suspect = self.suspect
+        inside = mask.nonzero().reshape(-1)
+        values = suspect.values[inside]
+        chosen = {int(values.argmax()), int(values.argmin()), inside.numel() // 2}
+        for k in sorted(chosen):
+            measured = suspect.at(int(inside[k]))
+            if measured is None:
+                continue
+            said, true = measured
+            gap, size = abs(true.value - said), max(abs(true.value), abs(said))
+            if gap <= true.error < _CLEAR * size:
+                return False
+        return True
 
     def _bounded(self, first: int, last: int) -> Place:
         suspect, shape = self.suspect, self.suspect.shape

@@ -103,7 +103,7 @@ class Suspect:
         self._pulls = 0
         self._prepare()
         self.mask = torch.ones_like(self.claims[0], dtype=torch.bool)
-        self.witness = self._equations(self.ladders, self.response)
+        self.witness = self.witness_for(self.cotangents)
 
     def beside_claims(self) -> Suspect:
         """The part of the truth that the claims lack, as if nothing were claimed."""
@@ -229,14 +229,14 @@ class Suspect:
     # ----------------------------------------------------------------- what is true
 
     def within(self, mask: Tensor) -> Witness:
-        """Equations for the elements in `mask` (n,) alone: 4 forwards, 2 for a single one."""
+        """Equations for the elements in `mask` (n,) alone: 4 forwards, 2 for one."""
         single = int(torch.count_nonzero(mask)) == 1
         lines = [self.line(mask, number) for number in range(1 if single else 2)]
         found = [[self._slope(line, u) for u in self.cotangents] for line in lines]
         return along_lines(
             [line.steps for line in lines],
-            torch.tensor([[e.value for e in row] for row in found]).double(),
-            torch.tensor([[e.error for e in row] for row in found]).double(),
+            _matrix([[e.value for e in row] for row in found]),
+            _matrix([[e.error for e in row] for row in found]),
             self.charge.rounding,
         )
 
@@ -279,8 +279,17 @@ class Suspect:
             frozen=frozen,
         )
 
-    def _equations(self, ladders: Sequence[Ladder], response: Response) -> Witness:
-        rows = slopes(ladders, response, self.cotangents)
+    def witness_for(self, cotangents: Sequence[Tensor]) -> Witness:
+        """Equations for the whole input and other cotangents: no forwards."""
+        return self._equations(self.ladders, self.response, cotangents)
+
+    def _equations(
+        self,
+        ladders: Sequence[Ladder],
+        response: Response,
+        cotangents: Sequence[Tensor],
+    ) -> Witness:
+        rows = slopes(ladders, response, cotangents)
         truth = [[s.estimate.value for s in row] for row in rows]
         bar = [
             [
@@ -292,8 +301,8 @@ class Suspect:
         steps = [ladder.steps[self.index] for ladder in ladders]
         return along_lines(
             [s for s in steps if s is not None],
-            torch.tensor(truth, dtype=torch.float64),
-            torch.tensor(bar, dtype=torch.float64) * response.precision.margin,
+            _matrix(truth),
+            _matrix(bar) * response.precision.margin,
             self.charge.rounding,
         )
 
@@ -385,3 +394,7 @@ class Suspect:
 
 def _gathered(values: Tensor, group: Tensor, count: int) -> Tensor:
     return torch.zeros(count, dtype=torch.float64).index_add_(0, group, values)
+
+
+def _matrix(rows: list[list[float]]) -> Tensor:
+    return torch.tensor(rows, dtype=torch.float64)

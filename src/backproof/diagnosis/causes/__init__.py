@@ -28,8 +28,8 @@ PLAIN: tuple[Cause, ...] = (
     conjugate,
     scaled,
     swapped,
-    transposed,
     summed,
+    transposed,
     variant,
 )
 """Relations without anything to choose, asked of the whole and of a part of the input."""

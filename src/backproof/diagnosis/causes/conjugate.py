@@ -24,13 +24,38 @@ def conjugate(suspect: Suspect) -> Explanation | None:
             "is the complex conjugate of what it should be", remedy, whole
         )
     if not all(output.dtype.is_complex for output in suspect.outputs):
-        return None
+        return _of_saved(suspect, remedy)
     turned = suspect.tried([_conjugated(u) for u in suspect.cotangents])
     if turned is None:
         return None
+    if fits(suspect, turned):
+        return Explanation(
+            "lacks a conjugate of the cotangent, or has it without need",
+            "Conjugate the cotangent in backward, as forward does with the input.",
+            turned,
+        )
     inner = [_conjugated(g) for g in turned]
     if fits(suspect, inner):
         return Explanation("lacks the conjugate of the local derivative", remedy, inner)
+    return _of_saved(suspect, remedy)
+
+
+def _of_saved(suspect: Suspect, remedy: str) -> Explanation | None:
+    """One of the tensors that backward reads has to be conjugated: 1 forward each."""
+    trial = suspect.trial
+    for k, one in enumerate(trial.inputs):
+        if not one.original.is_complex():
+            continue
+        suspect.budget.need(1)
+        values = [p.values for p in trial.points]
+        values[k] = _conjugated(values[k])
+        graph = trial.record(values)
+        truth = []
+        for u in suspect.cotangents:
+            gradient = trial.pull(graph, u)[suspect.index]
+            truth.append(suspect.claims[0] * 0 if gradient is None else gradient)
+        if fits(suspect, truth):
+            return Explanation(f"lacks the conjugate of `{one.name}`", remedy, truth)
     return None
 
 

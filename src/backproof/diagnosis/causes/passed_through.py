@@ -34,6 +34,7 @@ def passed_through(suspect: Suspect) -> Explanation | None:
             "is the cotangent as it came: the local derivative is forgotten",
             "Multiply the cotangent by forward's derivative, or declare the "
             "straight-through gradient that is meant (`EXPECT`).",
+            settled=False,
         )
     label = f"1 / {found.label}" if found.divided else found.label
     return Explanation(

@@ -7,12 +7,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from backproof.diagnosis.cause import PLAIN, Explanation, cause
 from backproof.diagnosis.suspect import Suspect
 
 _MOST_AXES = 4
+_GROUPS = (2, 3, 4, 8)  # sizes of groups of which backward takes one
 _ROUNDING = 1e-6  # between two orders of one sum, in the type of the claim
 
 
@@ -30,9 +32,13 @@ class _Source:
 
 @cause
 def summed(suspect: Suspect) -> Explanation | None:
-    """It is summed over the wrong axes, or one part of a sum."""
+    """It is summed over the wrong axes, or over a part of what it should be."""
     if suspect.is_complex or suspect.power < PLAIN:
         return None
+    return _along_axes(suspect) or _by_index(suspect) or _over_a_part(suspect)
+
+
+def _along_axes(suspect: Suspect) -> Explanation | None:
     for source in _sources(suspect):
         for axes in _axes(source.shape, suspect.shape):
             truth = [t.sum(axes).reshape(-1) for t in source.tensors]
@@ -50,6 +56,85 @@ def summed(suspect: Suspect) -> Explanation | None:
                 truth,
             )
     return None
+
+
+def _by_index(suspect: Suspect) -> Explanation | None:
+    """Rows that an index names several times: their gradients add up."""
+    shape = suspect.shape
+    for one in suspect.known.tensors:
+        if one.values.dtype != torch.int64 or not shape or not one.values.numel():
+            continue
+        index = one.values.reshape(-1)
+        if int(index.min()) < 0 or int(index.max()) >= shape[0]:
+            continue
+        rows = tuple(one.values.shape) + shape[1:]
+        for output in suspect.outputs:
+            if tuple(output.shape) != rows:
+                continue
+            truth = [
+                torch.zeros(shape, dtype=torch.float64)
+                .index_add_(0, index, u[output.part].reshape(-1, *shape[1:]))
+                .reshape(-1)
+                for u in suspect.cotangents
+            ]
+            if suspect.witness.fit(truth).explains:
+                return Explanation(
+                    f"does not add up what comes in for rows that `{one.name}` names "
+                    "more than once",
+                    "Accumulate: `index_add_`, or `index_put_(…, accumulate=True)`.",
+                    truth,
+                )
+    return None
+
+
+def _over_a_part(suspect: Suspect) -> Explanation | None:
+    """Backward leaves out a part of the cotangent, and is right for the rest."""
+    for words, left_out in _parts(suspect):
+        dropped = [torch.where(left_out, u, 0.0) for u in suspect.cotangents]
+        claims = suspect.tried(dropped)
+        if claims is None:
+            return None
+        if any(bool(c[suspect.mask].any()) for c in claims):
+            continue
+        kept = [torch.where(left_out, 0.0, u) for u in suspect.cotangents]
+        if suspect.witness_for(kept).fit(suspect.claims).explains:
+            return Explanation(
+                f"leaves out a part of the sum: {words} of the cotangent is not read",
+                f"Add up what comes from {words} of the cotangent too.",
+            )
+    return None
+
+
+def _parts(suspect: Suspect) -> Iterator[tuple[str, Tensor]]:
+    """Slices of the outputs that a backward which takes one of several leaves out."""
+    for output in suspect.outputs:
+        shape = tuple(output.shape)
+        if output.dtype.is_complex or math.prod(shape) <= math.prod(suspect.shape):
+            continue
+        for axes in _ends(len(shape)):
+            for step in _GROUPS:
+                sizes = [shape[a] for a in axes]
+                if any(n % step or n < 2 for n in sizes):
+                    continue
+                for start in (0, step - 1):
+                    kept = torch.zeros(shape, dtype=torch.bool)
+                    index = [slice(None)] * len(shape)
+                    for axis in axes:
+                        index[axis] = slice(start, None, step)
+                    kept[tuple(index)] = True
+                    mask = torch.zeros_like(suspect.cotangents[0], dtype=torch.bool)
+                    mask[output.part] = ~kept.reshape(-1)
+                    text = f"{start}::{step}"
+                    where = _named(axes)
+                    yield f"everything but indices {text} along {where}", mask
+
+
+def _ends(dims: int) -> Iterator[tuple[int, ...]]:
+    """Each axis, and the last two together."""
+    for axis in range(dims):
+        yield (axis,)
+    if dims > 1:
+        yield dims - 2, dims - 1
 
 
 def _sources(suspect: Suspect) -> Iterator[_Source]:

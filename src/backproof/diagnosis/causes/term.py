@@ -28,7 +28,7 @@ def term(suspect: Suspect) -> Explanation | None:
     """A term is missing, or one too many."""
     if suspect.power < LIBRARY or suspect.is_complex:
         return None
-    return _without_cotangent(suspect) or _missing(suspect)
+    return _without_cotangent(suspect) or _of_an_output(suspect) or _missing(suspect)
 
 
 def _without_cotangent(suspect: Suspect) -> Explanation | None:
@@ -58,6 +58,25 @@ def _equal_to(suspect: Suspect, values: Tensor) -> str:
         if torch.allclose(values, scale * other, rtol=1e-6, atol=0.0):
             return f" ({scale:.4g} * {one.name})"
     return ""
+
+
+def _of_an_output(suspect: Suspect) -> Explanation | None:
+    """One output's cotangent is not read at all."""
+    if len(suspect.outputs) < 2:
+        return None
+    for output in suspect.outputs:
+        inside = torch.zeros_like(suspect.cotangents[0], dtype=torch.bool)
+        inside[output.part] = True
+        alone = suspect.tried([torch.where(inside, u, 0.0) for u in suspect.cotangents])
+        if alone is None or any(bool(c[suspect.mask].any()) for c in alone):
+            continue
+        kept = [torch.where(inside, 0.0, u) for u in suspect.cotangents]
+        if suspect.witness_for(kept).fit(suspect.claims).explains:
+            return Explanation(
+                f"lacks the term of `{output.name}`: its cotangent is not read",
+                f"Add what the cotangent of `{output.name}` contributes.",
+            )
+    return None
 
 
 def _missing(suspect: Suspect) -> Explanation | None:
@@ -116,9 +135,26 @@ def _terms(suspect: Suspect) -> Iterator[tuple[str, Gradients]]:
         yield name, source
         for one in suspect.known.factors(shape):
             yield f"{name} * {one.name}", [s * one.values.reshape(-1) for s in source]
+    yield from _transposed(suspect)
     basics = list(_basics(suspect))
     for name, source in sources:
         yield from _reduced(name, source, basics, shape)
+
+
+def _transposed(suspect: Suspect) -> Iterator[tuple[str, Gradients]]:
+    """What backward says of the transposed cotangent, as products with x twice have it."""
+    for output in suspect.outputs:
+        shape = tuple(output.shape)
+        if output.dtype.is_complex or len(shape) < 2 or shape[-1] != shape[-2]:
+            continue
+        turned = []
+        for u in suspect.cotangents:
+            other = u.clone()
+            other[output.part] = u[output.part].reshape(shape).mT.reshape(-1)
+            turned.append(other)
+        found = suspect.tried(turned)
+        if found is not None:
+            yield "the same for the transposed cotangent", found
 
 
 def _basics(suspect: Suspect) -> Iterator[Named]:
@@ -127,12 +163,13 @@ def _basics(suspect: Suspect) -> Iterator[Named]:
     ones = torch.ones(shape, dtype=torch.float64)
     yield Named("", ones)
     simple = [n for n in suspect.known.factors(shape) if _is_basic(n.name)]
+    simple.sort(key=lambda n: not n.name.isidentifier())
     most = 2 if ones.numel() > _LARGE else _MOST_BASICS
     yield from simple[:most]
 
 
 def _is_basic(name: str) -> bool:
-    return name.isidentifier() or name.startswith("exp(") or name.endswith("/ std")
+    return name.isidentifier() or name.startswith("exp(") or " / " in name
 
 
 def _reduced(
@@ -145,6 +182,7 @@ def _reduced(
     if len(shape) > 1:
         axes.append(tuple(range(len(shape))))
         axes.append(tuple(range(1, len(shape))))
+        axes.append((len(shape) - 2, len(shape) - 1))
     shaped = [s.reshape(tuple(shape)) for s in source]
     for axis in dict.fromkeys(axes):
         along = "" if len(axis) == len(shape) else f", axis {_axes(axis)}"
