@@ -37,6 +37,11 @@ class Conviction:
         return self.evidence.words.partition("\n")[0]
 
     @property
+    def quotable(self) -> str:
+        """The same as a part of any string in a script."""
+        return self.title.translate(str.maketrans('"\\{}', "'/()"))
+
+    @property
     def numbers(self) -> Mapping[str, Number]:
         """Those of the evidence."""
         return self.evidence.numbers

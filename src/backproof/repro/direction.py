@@ -40,7 +40,7 @@ found = outputs(0, lines[0])
 gradients = torch.autograd.grad(found, inputs, cotangents, materialize_grads=True)
 pairs = ((g, step) for line in lines for g, step in zip(gradients, line))
 claim = sum((g$conj * step)$part.sum().item() for g, step in pairs) / $unit
-stencil = $stencil
+stencil = $stencil  # weights of m
 truth = sum(w * moved(m, line) for line in lines for m, w in stencil.items()) / $unit
 said = f"backward claims {claim:.9g}, $forward {truth:.9g}, bar $bar"
 print(said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 import re
 import sys
@@ -124,10 +125,10 @@ class Origin:
         if (path.parent / "__init__.py").is_file():
             name = self.module.__name__
             root = path.parents[name.count(".")]
-            where = f"str({here} / {self.seen_from_script(root)!r})"
+            where = f"str({here} / {_quoted(self.seen_from_script(root))})"
             return [f"sys.path.insert(0, {where})", seed, self._by_name(name)]
         return [
-            f"path = {here} / {self.seen_from_script(path)!r}",
+            f"path = {here} / {_quoted(self.seen_from_script(path))}",
             "sys.path.insert(0, str(path.parent))",
             'spec = importlib.util.spec_from_file_location("under_test", path)',
             'module = sys.modules["under_test"] = importlib.util.module_from_spec(spec)',
@@ -136,7 +137,7 @@ class Origin:
         ]
 
     def made_by_seed(self, case: Case) -> str | None:
-        """The expression that makes the very arguments of `case` as a tuple, if any.
+        """The expression that makes the very arguments of `case` as a list, if any.
 
         The user's own function is called again, from another random state, and has to
         give the same.
@@ -155,8 +156,9 @@ class Origin:
         text = f"module.{match[1]}(seed={self.seed})"
         if match[2] is not None:
             made, text = list(made)[int(match[2])], f"list({text})[{match[2]}]"
+        text = f"[{text}]" if isinstance(made, torch.Tensor) else f"list({text})"
         if isinstance(made, torch.Tensor):
-            made, text = (made,), f"({text},)"
+            made = (made,)
         return text if isinstance(made, tuple) and _same(made, case.arguments) else None
 
     def expression(self, value: Any, name: str | None) -> str:
@@ -186,11 +188,15 @@ class Origin:
         if file is None or not file.is_relative_to(here):
             return []
         root = self.seen_from_script(here)
-        where = f"str(Path(__file__).resolve().parent / {root!r})"
+        where = f"str(Path(__file__).resolve().parent / {_quoted(root)})"
         return [f"sys.path.insert(0, {where})"]
 
     def _by_name(self, name: str) -> str:
-        return f"module = importlib.import_module({name!r})"
+        return f"module = importlib.import_module({_quoted(name)})"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)  # in double quotes
 
 
 def _with_a_file() -> Iterator[ModuleType]:

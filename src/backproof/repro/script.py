@@ -81,9 +81,8 @@ def _head(conviction: Conviction, stage: Stage) -> list[str]:
     name = conviction.trial.subject.name
     also = "torch, backproof" if origin.needs_backproof else "torch"
     beside = f" with {origin.script.stem}.pt beside it" if stage.saved else ""
-    title = conviction.title.replace("\\", "/").replace('"', "'")
     return [
-        f'"""{conviction.outcome.code} in {name} at {place}: {title}.',
+        f'"""{conviction.outcome.code} in {name} at {place}: {conviction.quotable}.',
         "",
         f"Run `python {origin.script.name}`{beside}: an AssertionError means that the",
         f'fault is there. It needs {also} and what {origin.file} needs."""',

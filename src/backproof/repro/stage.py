@@ -125,9 +125,9 @@ class Stage:
         made = self.origin.made_by_seed(self.trial.case)
         given = self.own or self.trial
         if made is not None and _untouched(given, self.trial):
-            return [f"arguments = list({made})"]
+            return [f"arguments = {made}"]
         if made is not None and self._is_widened(given):
-            return [f"arguments = list({made})", *_WIDEN]
+            return [f"arguments = {made}", *_WIDEN]
         whole = (self.trial.case.arguments, dict(self.trial.case.keywords))
         leaves = [
             v.detach().requires_grad_(_needs(v)) if isinstance(v, Tensor) else v

@@ -56,7 +56,7 @@ def global_state(conviction: Conviction) -> Script:
         known = _GENERATORS.get(str(numbers["generator"]))
         if known is None:
             raise NoScript("a generator of a device has no script")
-        values |= {"seed": known[0], "state": known[1], "title": conviction.title}
+        values |= {"seed": known[0], "state": known[1], "title": conviction.quotable}
         measured = _SEED
     elif "input" in numbers:
         name = str(numbers["input"])

@@ -44,4 +44,4 @@ def gradient_count(conviction: Conviction) -> Script:
     if name is not None:
         place = stage.expression(str(name))
         return script(conviction, stage, _MISSING, place=place, name=name)
-    return script(conviction, stage, _COUNT, title=conviction.title.replace('"', "'"))
+    return script(conviction, stage, _COUNT, title=conviction.quotable)

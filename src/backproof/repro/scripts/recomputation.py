@@ -35,6 +35,6 @@ def recomputation(conviction: Conviction) -> Script:
         TEMPLATE,
         names=[i.name for i in conviction.trial.inputs],
         seed=conviction.trial.seed,
-        title=conviction.title.replace('"', "'"),
+        title=conviction.quotable,
         bar=conviction.allowed(),
     )

@@ -49,5 +49,5 @@ def reference(conviction: Conviction) -> Script:
         got=got,
         expected=expected,
         bar=f"{_ROUNDINGS * coarsest(trial.dtypes).eps:.2g}",
-        title=conviction.title.replace('"', "'"),
+        title=conviction.quotable,
     )

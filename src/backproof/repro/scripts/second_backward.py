@@ -38,6 +38,6 @@ def second_backward(conviction: Conviction) -> Script:
         conviction.stage(),
         _TEMPLATE,
         keep="freed" not in conviction.title,
-        title=conviction.title.replace('"', "'"),
+        title=conviction.quotable,
         bar=conviction.allowed(),
     )

@@ -39,7 +39,7 @@ for g, e in zip(got, backward(plain)):
 
 def strides(conviction: Conviction) -> Script:
     """Outputs and gradients beside those of contiguous copies."""
-    title = conviction.title.replace('"', "'")
+    title, layout = conviction.quotable, conviction.numbers.get("layout")
     label = conviction.numbers.get("cotangent")
     values = {"title": title, "bar": conviction.allowed()}
     if label is not None:
@@ -49,7 +49,7 @@ def strides(conviction: Conviction) -> Script:
         )
     drawn = "[torch.randn_like(y) for y in outputs()]"
     for variant in layouts(conviction.trial):
-        if title.startswith(f"with {variant.words} ".replace('"', "'")):
+        if variant.label == layout and f"with {variant.words}" in conviction.title:
             stage = conviction.stage(variant.trial)
             return script(conviction, stage, _TEMPLATE, cotangents=drawn, **values)
     raise NoScript("this layout is not found again")

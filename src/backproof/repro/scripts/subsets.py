@@ -43,7 +43,7 @@ def subsets(conviction: Conviction) -> Script:
                 conviction.stage(),
                 _TEMPLATE,
                 needed=[names.index(i.name) for i in variant.trial.inputs],
-                title=conviction.title.replace('"', "'"),
+                title=conviction.quotable,
                 bar=conviction.allowed(),
             )
     raise NoScript("this subset is not found again")
