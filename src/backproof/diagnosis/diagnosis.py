@@ -30,6 +30,7 @@ from backproof.trial import BackwardRaised, Refused
 
 _EXAMPLE = 0.3  # of the gap at an element: its bar, where it serves as an example
 _SAME = 1e-6  # of an element: claim and predicted truth that differ by less are equal
+_ROUNDINGS = 4.0  # likewise, in eps of the type
 
 
 @dataclass(frozen=True)
@@ -210,12 +211,13 @@ def _departing(suspect: Suspect, truth: Sequence[Tensor] | None) -> Region:
     """The region in which the claims are not what they should be."""
     if truth is None:
         return name_of(torch.ones(suspect.shape, dtype=torch.bool), suspect.field)
+    least = max(_SAME, _ROUNDINGS * suspect.response.precision.eps)
     wrong = torch.zeros_like(suspect.mask)
     care = torch.zeros_like(suspect.mask)
     for claim, other in zip(suspect.claims, truth, strict=True):
         size = torch.maximum(claim.abs(), other.abs())
         care |= size > 0
-        wrong |= (claim - other).abs() > _SAME * size
+        wrong |= (claim - other).abs() > least * size
     if not bool(wrong.any()):
         care = wrong = torch.ones_like(wrong)
     care = suspect.elements(care)

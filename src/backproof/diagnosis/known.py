@@ -187,6 +187,9 @@ class Known:
         for axis, size in enumerate(shape):
             sizes.setdefault(size, f"the size of axis {axis} of `{of}`")
         sizes.setdefault(total, f"the number of elements of `{of}`")
+        for axis in range(1, len(shape) - 1):
+            rest = math.prod(shape[axis:])
+            sizes.setdefault(rest, f"the elements of `{of}` from axis {axis} on")
         for one in self.tensors:
             for axis, size in enumerate(one.values.shape):
                 sizes.setdefault(size, f"the size of axis {axis} of `{one.name}`")

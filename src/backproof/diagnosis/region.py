@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+_FEW = 0.02  # of the elements: so many may be right where all are taken for wrong
 _SEVERAL = 4  # elements that a scattered region lists by name
 _MOST_VALUES = 12  # of an integer tensor, each of which may mark a region
 _MOST_AXES = 6
@@ -86,8 +87,13 @@ def name_of(mask: Tensor, here: Field, care: Tensor | None = None) -> Region:
     wanted = mask & care
     if torch.equal(wanted, care):
         return everywhere(here)
-    spans = spans_of(wanted)
-    for region in (*boxes(here, spans), *by_value(here), *thresholds(here, mask, care)):
+    for region in (*boxes(here, spans_of(wanted)), *by_value(here)):
+        if torch.equal(region.mask & care, wanted):
+            return region
+    right = int(torch.count_nonzero(care & ~mask))
+    if right <= _FEW * int(torch.count_nonzero(care)):
+        return everywhere(here)  # some elements are right by chance
+    for region in thresholds(here, mask, care):
         if torch.equal(region.mask & care, wanted):
             return region
     return _scattered(here, wanted)

@@ -29,6 +29,7 @@ from backproof.diagnosis.witness import Witness
 
 _GALLOP = 8
 _MOST_CANDIDATES = 8  # regions that are tested one by one
+_NEARLY_ALL = 0.9  # of the elements: a vague region of that size is no place
 _CLEAR = 0.2  # of an element's size: a bar below it says that the element is right
 _STEPS = (2, 3, 4)  # of strided regions that are tried
 
@@ -234,6 +235,8 @@ class _Search:
         suspect, shape = self.suspect, self.suspect.shape
         mask = self._inside(first, last + 1)
         hit = suspect.elements(mask)
+        if int(torch.count_nonzero(hit)) > _NEARLY_ALL * hit.numel():
+            return Place(everywhere(suspect.field), sure=False)
         flat = hit.reshape(-1).nonzero().reshape(-1)
         ends = [element(suspect.name, shape, int(k)) for k in (flat[0], flat[-1])]
         words = f"between {ends[0]} and {ends[1]}"

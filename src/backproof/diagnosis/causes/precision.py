@@ -10,12 +10,15 @@ from backproof.diagnosis.cause import Explanation, cause
 from backproof.diagnosis.suspect import Suspect
 from backproof.probe import PRECISIONS
 
-_LARGEST = 2e-2  # of the gradient: more is no rounding of any type but bfloat16
+_LARGEST = 2e-2  # of the gradient: more is no loss of digits
+_COARSEST = 1e-5  # eps of types in which that could be any fault
 
 
 @cause
 def precision(suspect: Suspect) -> Explanation | None:
     """It loses digits."""
+    if suspect.response.precision.eps > _COARSEST:
+        return None
     witness = suspect.witness
     gap = (witness.truth - witness.forms(suspect.claims)).abs()
     size = witness.sizes(suspect.claims)
@@ -40,8 +43,8 @@ def precision(suspect: Suspect) -> Explanation | None:
             [fit.scale * claim for claim in suspect.claims],
         )
     return Explanation(
-        f"agrees with forward's derivative to {digits} digits only "
-        f"(off by {relative:.1g} of its size)",
+        f"agrees with forward's derivative to {digits} digit{'s' * (digits != 1)} only, "
+        f"off by {relative:.1g} of its size",
         "Look for a rounded constant, a cast to a coarser type, a difference of large "
         "numbers, or an epsilon that forward does not have.",
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+import re
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -17,8 +20,9 @@ from backproof.diagnosis.cause import (
 from backproof.diagnosis.known import Named
 from backproof.diagnosis.library import constant_words, multiple
 from backproof.diagnosis.suspect import Suspect
-from backproof.diagnosis.witness import Gradients
+from backproof.diagnosis.witness import Fit, Gradients
 
+_SUM, _NUMBER = re.compile(r"\bsum\("), re.compile(r"\d+")
 _LARGE = 200_000  # elements, above which fewer terms are tried
 _MOST_BASICS = 10
 
@@ -86,11 +90,34 @@ def _missing(suspect: Suspect) -> Explanation | None:
         if not suspect.witness.fit_scaled(product[:1], suspect.claims).explains:
             continue
         fit = suspect.witness.fit_scaled(product, suspect.claims)
-        words = constant_words(suspect, fit) if fit.explains else None
+        if not fit.explains:
+            continue
+        words = _in_words(suspect, fit, label)
         if words is not None:
-            rest = [fit.scale * p for p in product]
-            return _lacking(suspect, f"{words}{label}", rest)
+            return _lacking(suspect, words, [fit.scale * p for p in product])
     return None
+
+
+def _in_words(suspect: Suspect, fit: Fit, label: str) -> str | None:
+    """The term with its constant; a sum over n elements, divided by n, is a mean."""
+    summed = _SUM.search(label)
+    if summed is not None:
+        count = math.prod(suspect.shape[a] for a in _axes_in(suspect, label))
+        mean = dataclasses.replace(
+            fit, scale=fit.scale * count, scale_bar=fit.scale_bar * count
+        )
+        words = constant_words(suspect, mean)
+        if words in ("", "-"):
+            return f"{words}{label.replace('sum(', 'mean(', 1)}"
+    words = constant_words(suspect, fit)
+    return None if words is None else f"{words}{label}"
+
+
+def _axes_in(suspect: Suspect, label: str) -> Sequence[int]:
+    """The axes that a sum among the terms goes over, as its label says."""
+    _, _, named = label.partition(", axis ")
+    found = [int(a) for a in _NUMBER.findall(named)]
+    return found or range(len(suspect.shape))
 
 
 def _product_rule(suspect: Suspect) -> Explanation | None:
