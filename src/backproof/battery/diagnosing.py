@@ -13,6 +13,11 @@ from backproof.battery.inquiry import Conclusion, Inquiry
 from backproof.diagnosis import Budget, Charge, Diagnosis, diagnose
 from backproof.records import Number
 
+_PREPOSITIONS = (
+    *("where ", "in ", "between ", "at ", "off ", "on ", "above ", "below ", "beside "),
+)
+"""How a region's words may begin that need no "at" before them."""
+
 _LEAST = 100  # forwards that a diagnosis may take, however few the check took
 _MOST_INPUTS = 4  # wrong inputs that are looked into
 
@@ -31,6 +36,17 @@ def diagnoses(
     wrong = list(conclusion.wrong_inputs) or (names if len(names) == 1 else [])
     for name in wrong[:_MOST_INPUTS]:
         yield name, diagnose(_charge(inquiry, conclusion, names.index(name)), budget)
+
+
+def diagnosis_of(
+    inquiry: Inquiry, conclusion: Conclusion, name: str, forwards: int
+) -> Diagnosis | None:
+    """What is wrong with one input's gradient; None where nothing was measured of it."""
+    names = [i.name for i in inquiry.trial.inputs]
+    if conclusion.look not in inquiry.looks or name not in names:
+        return None
+    charge = _charge(inquiry, conclusion, names.index(name))
+    return diagnose(charge, Budget(inquiry.trial.calls, forwards))
 
 
 def _inquiry(examination: Examination, conclusion: Conclusion) -> Inquiry | None:
@@ -74,7 +90,9 @@ def title_of(name: str, found: Diagnosis) -> str:
     if region is None or region.everywhere:
         return title
     place = region.words
-    if not place.startswith("where "):
+    if place.startswith("scattered"):
+        return title
+    if not place.startswith(_PREPOSITIONS):
         place = f"at {place}"
     return f"{place}, {title}"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -235,6 +235,19 @@ class Places:
             if found is not None:
                 return found
         return None
+
+
+def called_at(codes: Iterable[Code], names: Collection[str]) -> Location | None:
+    """The first call of a function that has one of these last names."""
+    for code in codes:
+        for node in ast.walk(code.method.node):
+            if isinstance(node, ast.Call) and isinstance(
+                node.func, (ast.Name, ast.Attribute)
+            ):
+                last = _dotted(node.func).rpartition(".")[2]
+                if last in names:
+                    return code.at_node(node)
+    return None
 
 
 def forwards_in(graph: Graph) -> list[Code]:

@@ -49,7 +49,7 @@ FAULTS = {
     ),
     "a backward that draws": (
         doubled(lambda ctx, g: 2 * g * (1 + 1e-3 * torch.rand(g.shape))),
-        "backward is random, and forward is not",
+        "backward is random (rand), and forward is not",
     ),
     "a backward that draws from NumPy": (
         doubled(lambda ctx, g: 2 * g * np.random.rand()),

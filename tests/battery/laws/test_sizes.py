@@ -47,15 +47,15 @@ def raises_for_one(g, x):
 FAULTS = {
     "an odd row is forgotten": (
         saving(torch.square, without_the_tail),
-        "at another size (dimension 4 -> 1) the gradient of `inputs[0]` is wrong",
+        "at another size (dimension 4 -> 1) the gradient of `inputs[0]` is zero",
     ),
     "past a block": (
         saving(torch.square, past_a_block),
-        "(dimension 4 -> 1025) the gradient",
+        "(dimension 4 -> 1025), at inputs[0][-1] (the last row), the gradient",
     ),
     "square tiles": (
         saving(torch.square, swaps_where_square),
-        "(every dimension -> 4) the gradient",
+        "(every dimension -> 4), off the diagonal of inputs[0], the gradient",
     ),
     "empty": (
         saving(torch.square, raises_when_empty),

@@ -56,9 +56,9 @@ def _judged(examination: Examination, pair: Twins) -> Evidence:
             wrong = what_is_wrong(pair.equal, seed, at_kinks=False) and wrong
         if wrong:
             return broken(
-                f"where {both} are equal, {wrong}",
+                f"where {both} are equal, {wrong.explained()}",
                 numbers,
-                where=Places(pair.equal).gradient(names[0]),
+                where=wrong.where or Places(pair.equal).gradient(wrong.name),
                 remedy=f"Compare positions and not values: {both} may be equal, and each "
                 "still has its own gradient.",
             )

@@ -9,11 +9,14 @@ from torch import Tensor
 from backproof.battery.difference import Difference
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.observed import drawn_in_backward
+from backproof.battery.place import Places
 from backproof.records import Evidence, broken, held
 from backproof.trial import BackwardRaised, Trial
 
 _REPEATS = 2
 _OTHER = 1  # added to the seed
+_UNINITIALISED = 1e-3  # of an element: more is no order of summation
 
 
 @law("BP601")
@@ -49,12 +52,16 @@ def repeats(examination: Examination) -> Iterator[Evidence]:
         return
     difference = _gap(examination, found)
     if difference.share > trial.subject.noise and _follows_seed(examination, found):
+        drawn = drawn_in_backward(trial, base.cotangent)
+        by = f" ({drawn.name})" if drawn is not None else ""
         yield broken(
-            "backward is random, and forward is not\n"
+            f"backward is random{by}, and forward is not\n"
             "from another random state "
             f"`{difference.name}` gets {difference.words}\n"
             f"that is {difference.share:.1g} of the element",
             difference.numbers,
+            where=drawn.where if drawn else Places(trial).gradient(difference.name),
+            remedy="Draw the numbers in forward and save them, or leave them out.",
         )
 
 
@@ -88,11 +95,31 @@ def _judged(examination: Examination, found: Difference, what: str) -> Evidence:
     allowed = max(trial.subject.noise, found.allowed)
     if found.share <= allowed:
         return held(f"{what} repeats", found.numbers if found.name else {})
+    places = Places(trial)
+    of_input = what == "backward"
+    made = [i for i, o in enumerate(trial.outputs) if o.name == found.name] or [0]
+    where = places.gradient(found.name) if of_input else places.forward_return(made[0])
+    thing = f"the gradient of `{found.name}`" if of_input else f"`{found.name}`"
     return broken(
         f"{what} does not repeat: two calls with the same inputs and random state "
-        "differ\n"
-        f"`{found.name}` gets {found.words}\n"
+        f"give another {thing.removeprefix('the ')}\n"
+        f"it is {found.words}\n"
         f"that is {found.share:.1g} of the element, and the declared noise is "
         f"{trial.subject.noise:g}",
         found.numbers,
+        where=where,
+        remedy=_remedy(found, thing),
+    )
+
+
+def _remedy(found: Difference, thing: str) -> str:
+    """What fits how far apart two calls are."""
+    if found.share > _UNINITIALISED:
+        return (
+            f"Write every element of {thing} (`torch.empty` holds whatever was there), "
+            "and draw random numbers from torch's generators."
+        )
+    return (
+        "Sum in a fixed order, without atomic additions, or declare the noise that you "
+        "accept: `noise=`."
     )

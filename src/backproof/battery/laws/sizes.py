@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from backproof.battery.another_point import what_is_wrong
+from backproof.battery.another_point import Wrong, what_is_wrong
 from backproof.battery.cases import Resized
 from backproof.battery.cases import sizes as every_size
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
 from backproof.battery.law import NotApplicable, law, raised
+from backproof.battery.place import Places
 from backproof.errors import BadInput
 from backproof.records import Evidence, broken, held
 from backproof.trial import BackwardRaised, Refused, Trial
@@ -21,6 +22,7 @@ from backproof.trial import BackwardRaised, Refused, Trial
 _SLOW = 0.01  # seconds that one forward may take at a size: it is called some 40 times
 
 _OTHER = 1  # added to the seed
+_EXPLAINED = 3  # sizes whose wrong gradient is looked into
 
 
 @law("BP505")
@@ -42,18 +44,20 @@ def sizes(examination: Examination) -> Iterator[Evidence]:
         raise NotApplicable("the gradient is wrong, or a surrogate, at the given size")
     right: list[str] = []
     left: list[str] = []
+    accused = 0
     for resized in every_size(examination.trial, examination.trial.outputs):
         try:
             if not resized.empty and _seconds(resized.trial) > _SLOW:
                 left.append(f"{resized.words} (too slow)")
                 continue
-            evidence = _at(examination, resized)
+            evidence = _at(examination, resized, explain=accused < _EXPLAINED)
         except (BadInput, Refused) as error:
             left.append(f"{resized.words} ({_first_line(error)})")
             continue
         if evidence is None:
             right.append(resized.words)
         else:
+            accused += 1
             yield evidence
     numbers = {"sizes": len(right), "refused": len(left)}
     if right:
@@ -62,8 +66,13 @@ def sizes(examination: Examination) -> Iterator[Evidence]:
         raise NotApplicable(f"no other size could be made{_without(left)}")
 
 
-def _at(examination: Examination, resized: Resized) -> Evidence | None:
-    """A broken law at this size, None where all is well or nothing can be said."""
+def _at(
+    examination: Examination, resized: Resized, *, explain: bool
+) -> Evidence | None:
+    """A broken law at this size, None where all is well or nothing can be said.
+
+    `explain` asks for a diagnosis, which the first few sizes get.
+    """
     if resized.empty:
         return _empty(resized)
     numbers = {"size": resized.words}
@@ -77,9 +86,18 @@ def _at(examination: Examination, resized: Resized) -> Evidence | None:
         return broken(
             f"at another size ({resized.words}) backward raises\n{raised(error)}",
             numbers,
+            where=Places(resized.trial).raised(error),
         )
-    return (
-        broken(f"at another size ({resized.words}) {wrong}", numbers) if wrong else None
+    return None if wrong is None else _broken(resized, wrong, explain=explain)
+
+
+def _broken(resized: Resized, wrong: Wrong, *, explain: bool) -> Evidence:
+    words = wrong.explained() if explain else wrong.words
+    comma = "" if words.startswith("the gradient") else ","
+    return broken(
+        f"at another size ({resized.words}){comma} {words}",
+        {"size": resized.words},
+        where=wrong.where or Places(resized.trial).gradient(wrong.name),
     )
 
 
@@ -107,6 +125,8 @@ def _empty(resized: Resized) -> Evidence | None:
             f"for an empty batch ({resized.words}) backward raises, and forward does "
             f"not\n{type(error).__name__}: {first}",
             numbers,
+            where=Places(trial).raised(error),
+            remedy="Return gradients of zero elements for empty inputs, before any work.",
         )
     if any(t.numel() for t in outputs):
         return None
@@ -117,6 +137,8 @@ def _empty(resized: Resized) -> Evidence | None:
                 "is not zero\n"
                 "there is no output that it could come from: memory was not initialised",
                 numbers,
+                where=Places(trial).gradient(i.name),
+                remedy=f"Begin the gradient of `{i.name}` with zeros: `torch.zeros_like`.",
             )
     return None
 

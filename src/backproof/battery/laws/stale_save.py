@@ -76,7 +76,8 @@ def _told(
     if attributes:
         where = places.attribute(attributes[0]) or where
         kept = f" as `ctx.{attributes[0]}`"
-        own = places.kept_as(attributes[0]) or name
+        other = name if kind == "argument" else attributes[0]
+        own = places.kept_as(attributes[0]) or other
         remedy = (
             f"Save it with `ctx.save_for_backward({own})` and read it from "
             "`ctx.saved_tensors` in backward; keep only plain values on ctx."
