@@ -33,11 +33,24 @@ class Named:
 
 @dataclass(frozen=True)
 class Number:
-    """A constant and what to call it; lower `rank` is the better name."""
+    """A positive constant and what to call it.
+
+    Attributes:
+        name: a short expression.
+        value: the constant.
+        rank: of the name; lower is better.
+        gloss: what the expression is, where it does not say that itself.
+    """
 
     name: str
     value: float
     rank: int
+    gloss: str = ""
+
+    @property
+    def words(self) -> str:
+        """The name, and what it is."""
+        return f"{self.name} ({self.gloss})" if self.gloss else self.name
 
 
 _FUNCTIONS: tuple[tuple[str, Callable[[Tensor], Tensor]], ...] = (
@@ -184,6 +197,8 @@ class Known:
             found += _functions_of(one.name, float(one.values))
         sizes: dict[int, str] = {}
         total = math.prod(shape)
+        if len(shape) == 1:
+            sizes[total] = f"the number of elements of `{of}`"
         for axis, size in enumerate(shape):
             sizes.setdefault(size, f"the size of axis {axis} of `{of}`")
         sizes.setdefault(total, f"the number of elements of `{of}`")
@@ -228,36 +243,35 @@ def is_constant(values: Tensor) -> bool:
 
 
 def _functions_of(name: str, s: float) -> list[Number]:
-    label = f"`{name}`"
     pairs = [
-        (f"{label} = {s:g}", s),
-        (f"1/{label} = {_inverse(s):g}", _inverse(s)),
-        (f"{label} squared = {s * s:g}", s * s),
-        (f"1/{label} squared", _inverse(s * s)),
-        (f"2 {label} = {2 * s:g}", 2 * s),
-        (f"1 - {label} = {1 - s:g}", 1 - s),
-        (f"1/(1 - {label}) = {_inverse(1 - s):g}", _inverse(1 - s)),
-        (f"1 + {label} = {1 + s:g}", 1 + s),
-        (f"sqrt({label})", math.sqrt(abs(s))),
-        (f"1/sqrt({label})", _inverse(math.sqrt(abs(s)))),
+        (f"`{name}`", s),
+        (f"1/`{name}`", _inverse(s)),
+        (f"`{name}`**2", s * s),
+        (f"1/`{name}`**2", _inverse(s * s)),
+        (f"2 `{name}`", 2 * s),
+        (f"1 - `{name}`", 1 - s),
+        (f"1/(1 - `{name}`)", _inverse(1 - s)),
+        (f"1 + `{name}`", 1 + s),
+        (f"sqrt(`{name}`)", math.sqrt(abs(s))),
+        (f"1/sqrt(`{name}`)", _inverse(math.sqrt(abs(s)))),
     ]
     usable = [(n, v) for n, v in pairs if math.isfinite(v) and v not in (0, 1, -1)]
     return [
-        Number(n if v > 0 else f"-({n})", abs(v), 1 + (k > 0))
+        Number(n if v > 0 else f"-({n})", abs(v), 1 + (k > 0), f"{abs(v):g}")
         for k, (n, v) in enumerate(usable)
     ]
 
 
 def _sizes(size: int, words: str) -> list[Number]:
     return [
-        Number(f"{size}, {words}", float(size), 2),
-        Number(f"1/{size}, one over {words}", 1 / size, 2),
-        Number(f"sqrt({size}), the root of {words}", math.sqrt(size), 4),
-        Number(f"1/sqrt({size}), one over the root of {words}", size**-0.5, 4),
-        Number(f"{size - 1}, one less than {words}", float(size - 1), 4),
-        Number(f"{size}/{size - 1}, as with {words} less one", size / (size - 1), 4),
-        Number(f"{size - 1}/{size}, as with {words} less one", (size - 1) / size, 4),
-        Number(f"2/{size}, two over {words}", 2 / size, 3),
+        Number(f"{size}", float(size), 2, words),
+        Number(f"1/{size}", 1 / size, 2, f"one over {words}"),
+        Number(f"sqrt({size})", math.sqrt(size), 4, f"the root of {words}"),
+        Number(f"1/sqrt({size})", size**-0.5, 4, f"one over the root of {words}"),
+        Number(f"{size - 1}", float(size - 1), 4, f"one less than {words}"),
+        Number(f"{size}/{size - 1}", size / (size - 1), 4, f"n/(n - 1), n {words}"),
+        Number(f"{size - 1}/{size}", (size - 1) / size, 4, f"(n - 1)/n, n {words}"),
+        Number(f"2/{size}", 2 / size, 3, f"two over {words}"),
     ]
 
 

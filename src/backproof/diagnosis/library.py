@@ -89,8 +89,7 @@ def constant_words(suspect: Suspect, fit: Fit) -> str | None:
     number = named_constant(suspect, size, fit.scale_bar, most_rank=3)
     if number is None:
         return None
-    name = number.name.split(" = ")[0].split(",")[0].replace("`", "")
-    return f"{sign}{name} * "
+    return f"{sign}{number.name.replace('`', '')} * "
 
 
 def _confirmed(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 from torch import Tensor
 
@@ -55,6 +57,11 @@ def _named(factor: float) -> str:
     if abs(factor + 1) <= _SAME:
         return "of the opposite sign"
     return f"{number(factor)} times as large"
+
+
+def is_plain(named: str) -> bool:
+    """Whether a number that `number` has named is whole, or one over a whole one."""
+    return re.fullmatch(r"-?(1/)?\d+", named) is not None
 
 
 def number(factor: float) -> str:

@@ -216,6 +216,20 @@ class Suspect:
             return None
         return [self.pulled(self.trial.represent(u)) for u in cotangents]
 
+    def claims_with(self, index: int, values: Tensor) -> list[Tensor]:
+        """The claims if input `index` had these values (n,) instead: 1 forward.
+
+        Raises:
+            Refused: forward raises there.
+            BackwardRaised: backward does.
+        """
+        self.budget.need(1)
+        every = [p.values for p in self.trial.points]
+        every[index] = values
+        graph = self.trial.record(every)
+        found = [self.trial.pull(graph, u)[self.index] for u in self.cotangents]
+        return [torch.zeros_like(self.values) if g is None else g for g in found]
+
     def other_claims(self) -> list[tuple[str, int, list[Tensor]]]:
         """(name, number, claims) of the call's other inputs, where there are claims."""
         found = []

@@ -42,18 +42,10 @@ def conjugate(suspect: Suspect) -> Explanation | None:
 
 def _of_saved(suspect: Suspect, remedy: str) -> Explanation | None:
     """One of the tensors that backward reads has to be conjugated: 1 forward each."""
-    trial = suspect.trial
-    for k, one in enumerate(trial.inputs):
+    for k, one in enumerate(suspect.trial.inputs):
         if not one.original.is_complex():
             continue
-        suspect.budget.need(1)
-        values = [p.values for p in trial.points]
-        values[k] = _conjugated(values[k])
-        graph = trial.record(values)
-        truth = []
-        for u in suspect.cotangents:
-            gradient = trial.pull(graph, u)[suspect.index]
-            truth.append(suspect.claims[0] * 0 if gradient is None else gradient)
+        truth = suspect.claims_with(k, _conjugated(one.point.values))
         if fits(suspect, truth):
             return Explanation(f"lacks the conjugate of `{one.name}`", remedy, truth)
     return None

@@ -27,7 +27,7 @@ def scaled(suspect: Suspect) -> Explanation | None:
     number = named_constant(suspect, factor, bar)
     if number is None and abs(abs(factor) - 1) < CLOSE:
         return None
-    size = number.name if number is not None else unnamed_factor(factor, bar)
+    size = number.words if number is not None else unnamed_factor(factor, bar)
     sign = "minus " if factor < 0 else ""
     truth = [fit.scale * claim for claim in suspect.claims]
     inverse = number is not None and number.value < 1

@@ -26,7 +26,25 @@ def transposed(suspect: Suspect) -> Explanation | None:
                 words, f"Put the gradient of `{suspect.name}` into the order of "
                 f"`{suspect.name}` before it is returned.", truth,
             )  # fmt: skip
-    return _of_cotangent(suspect)
+    return _of_cotangent(suspect) or _of_input(suspect)
+
+
+def _of_input(suspect: Suspect) -> Explanation | None:
+    """Backward reads one of the inputs transposed: `g @ w` where `g @ w.T` is meant."""
+    for k, one in enumerate(suspect.trial.inputs):
+        shape = one.original.shape
+        if len(shape) < 2 or shape[-1] != shape[-2] or one.original.is_complex():
+            continue
+        turned = one.point.values.reshape(shape).mT.reshape(-1)
+        truth = suspect.claims_with(k, turned)
+        if fits(suspect, truth):
+            return Explanation(
+                f"would be right with `{one.name}` transposed",
+                f"Use `{one.name}.mT` where backward uses `{one.name}`, or the other way "
+                "round.",
+                truth,
+            )
+    return None
 
 
 def _orders(shape: tuple[int, ...]) -> Iterator[tuple[str, Reorder]]:
