@@ -72,8 +72,7 @@ def _intermediates(places: Places) -> Iterator[Cut]:
         method = code.method
         handed = {name.lstrip("*") for name in method.parameters}
         kept = [(a.name, s.line) for s in method.saves for a in s.arguments]
-        for one in method.attributes:
-            kept.append((one.value.name if one.value else None, one.line))
+        kept += [(a.value.name if a.value else None, a.line) for a in method.attributes]
         for name, line in kept:
             if name is None or name in handed or name in returned:
                 continue

@@ -139,6 +139,13 @@ class Places:
 
         return lines_run(self.backward.function, pull)
 
+    def jvp_return(self) -> Location | None:
+        """The return of `jvp`, or the line of its `def`."""
+        if self.jvp is None:
+            return None
+        returns = self.jvp.method.returns
+        return self.jvp.at_line(returns[0].line) if len(returns) == 1 else self.jvp.head
+
     def cotangent_name(self, output: int = 0) -> str:
         """What backward calls the cotangent of an output; empty where it is not known."""
         if self.backward is None:
@@ -174,6 +181,13 @@ class Places:
             place = save_place(code.method, name)
             if place is not None:
                 return code.at(place)
+        return None
+
+    def first_save(self) -> Location | None:
+        """Where forward first saves something for backward."""
+        for code in self.forward:
+            for save in code.method.saves:
+                return code.at_line(save.line)
         return None
 
     def saved_name(self, number: int) -> str:

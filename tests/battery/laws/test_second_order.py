@@ -57,15 +57,15 @@ class OffByAFactor(torch.autograd.Function):
 FAULTS = {
     "a saved intermediate": (
         function(keeps_the_slope, lambda ctx, g: g * ctx.saved_tensors[0]),
-        "the second derivative is wrong for `inputs[0]`",
+        "the second derivative is zero for `inputs[0]`",
     ),
     ".detach()": (
         saving(torch.sin, lambda g, x: g * x.detach().cos()),
-        "the second derivative is wrong for `inputs[0]`",
+        "the second derivative is zero for `inputs[0]`",
     ),
     "no_grad": (
         saving(torch.sin, without_graph),
-        "the second derivative is wrong for `inputs[0]`",
+        "the second derivative is zero for `inputs[0]`",
     ),
     ".data of everything": (
         saving(torch.sin, lambda g, x: g.data * x.data.cos()),
@@ -78,7 +78,7 @@ FAULTS = {
     ),
     "the cotangent alone": (
         saving(torch.sin, lambda g, x: g.detach() * x.cos()),
-        "the second derivative is wrong for the cotangent of output",
+        "the second derivative is zero for the cotangent of output",
     ),
 }
 

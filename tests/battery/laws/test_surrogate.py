@@ -27,11 +27,11 @@ STAIRS = {
 @pytest.mark.parametrize("step", STAIRS.values(), ids=STAIRS)
 def test_a_straight_through_estimator_is_a_surrogate(step, dtype):
     made = function(lambda ctx, x: step(x), lambda ctx, g: g.clone())
-    status, words = asked("BP106", made, normal(40, dtype=dtype))
-    assert status is BROKEN
-    assert "piecewise constant" in words
-    assert "EXPECT" in words
-    assert "expect=" in words
+    found = outcome("BP106", made, normal(40, dtype=dtype))
+    assert found.status is BROKEN
+    assert "piecewise constant" in found.words
+    assert "EXPECT" in found.evidence[0].remedy
+    assert "expect=" in found.evidence[0].remedy
 
 
 @pytest.mark.parametrize("step", list(STAIRS.values())[:4], ids=list(STAIRS)[:4])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
 from backproof.battery.inquiry.look import relative
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.place import Places, called_at
 from backproof.probe import PRECISIONS, Precision
 from backproof.records import Evidence, broken, held
 from backproof.trial.vectors import minus
@@ -15,6 +17,7 @@ from backproof.trial.vectors import minus
 _MARGIN = 16.0  # noise this far below the next coarser type's eps is the type's own
 _ROUNDINGS = 64.0  # of eps, of the natural slope: what cancellation may leave behind
 _CONDITIONED = 32.0  # times what the inputs' last digits do to the gradient
+_CASTS = ("half", "bfloat16", "float")
 _ODD_SCALE = 1.37  # not a power of two, so that every product rounds anew
 
 
@@ -62,7 +65,9 @@ def _precision_fault(examination: Examination) -> Evidence:
         )
     else:
         lines.append(f"apart by {apart:.2g}: right to the digits of a coarser type")
-    return broken("\n".join(lines), {"relative_error": apart})
+    names = found.decided_by.wrong_inputs
+    accusation = broken("\n".join(lines), {"relative_error": apart})
+    return _placed(examination, accusation, names[0] if len(names) == 1 else "")
 
 
 def _rounding(examination: Examination) -> Evidence:
@@ -93,12 +98,26 @@ def _rounding(examination: Examination) -> Evidence:
             f"{examination.conditioning:.1g} with the last digit of the inputs",
             numbers,
         )
-    return broken(
+    accusation = broken(
         "backward computes in a coarser type than forward\n"
         f"its rounding is {share:.1g} of the gradient, where {own.eps:.1g} is possible "
         f"and forward's own grain is {look.response.grain:.1g}",
         numbers,
     )
+    return _placed(examination, accusation)
+
+
+def _placed(examination: Examination, evidence: Evidence, name: str = "") -> Evidence:
+    """The evidence at a cast to a coarser type, or where the gradient is made."""
+    places = Places(examination.trial)
+    names = [i.name for i in examination.trial.inputs]
+    codes = [places.backward] if places.backward is not None else []
+    cast, remedy = called_at(codes, _CASTS), ""
+    if cast is not None:
+        remedy = "Leave out the cast, or compute in a wider type and cast at the end."
+    name = name or (names[0] if len(names) == 1 else "")
+    made = places.gradient(name) if name else places.returned()
+    return dataclasses.replace(evidence, where=cast or made, remedy=remedy)
 
 
 def _coarser_noise(own: Precision) -> float | None:

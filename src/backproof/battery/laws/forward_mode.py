@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from backproof.battery.inquiry.backward_noise import SCALE, pull_nudged
 from backproof.battery.inquiry.base import clean
 from backproof.battery.law import NotApplicable, law
 from backproof.battery.laws.second_order import finest
+from backproof.battery.place import Places
+from backproof.diagnosis.relation import is_plain, number
 from backproof.probe import coarsest, is_finite, signed, spread, stream, typical
 from backproof.records import Evidence, broken, held
 from backproof.trial import BackwardRaised, Refused, Trial
@@ -69,7 +72,7 @@ def forward_mode(examination: Examination) -> Iterator[Evidence]:
         evidence = _compare(words, sides, eps)
         if evidence.holds is False and _is_noise(trial, sides):
             evidence = held(f"for {words} both agree to backward's own noise")
-        yield evidence
+        yield evidence if evidence.holds else _placed(examination, evidence)
 
 
 def _where_slopes_are_finite(
@@ -152,12 +155,37 @@ def _compare(words: str, sides: _Sides, eps: float) -> Evidence:
     if gap <= allowed:
         return held(f"for {words} forward mode and backward agree", numbers)
     return broken(
-        f"forward mode does not agree with backward\nfor {words}\n"
+        f"forward mode does not agree with backward{_ratio(forward, backward)}\n"
+        f"for {words}\n"
         f"forward mode gives ⟨u, jvp(v)⟩      = {forward:.6g}\n"
         f"backward gives     ⟨backward(u), v⟩ = {backward:.6g}, "
         f"{gap / max(size, 1e-300):.2g} away; rounding explains {_ROUNDINGS * eps:.1g}",
         numbers,
     )
+
+
+def _ratio(forward: float, backward: float) -> str:
+    """How the two numbers are related, where that is plain."""
+    if not forward:
+        return ": `jvp` gives zero"
+    if not backward:
+        return ": backward gives zero"
+    named = number(forward / backward)
+    if named == "-1":
+        return ": `jvp` has the opposite sign"
+    return f": `jvp` is {named} times as large" if is_plain(named) else ""
+
+
+def _placed(examination: Examination, evidence: Evidence) -> Evidence:
+    """The evidence at the return of `jvp`, and who of the two is to blame."""
+    places, words = Places(examination.trial), evidence.words
+    if not examination.trial.subject.declared:
+        if examination.gradient.kind is Kind.RIGHT:
+            words += "\nbackward is forward's derivative (BP101), so `jvp` is wrong"
+        elif examination.gradient.kind is Kind.WRONG:
+            words += "\nbackward is wrong itself (BP101)"
+    where = places.jvp_return() or places.returned()
+    return dataclasses.replace(evidence, words=words, where=where)
 
 
 def _is_noise(trial: Trial, sides: _Sides) -> bool:

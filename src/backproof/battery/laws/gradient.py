@@ -23,6 +23,11 @@ from backproof.battery.two_stages import Gradient
 from backproof.diagnosis import Diagnosis
 from backproof.records import Evidence, Number, broken, held, undecided
 
+_AT_A_KINK = (
+    "At the kink return a value between the one-sided derivatives; where inputs tie, "
+    "share the gradient or give it to one of them."
+)
+
 
 @law("BP101")
 def gradient(examination: Examination) -> Iterator[Evidence]:
@@ -108,7 +113,7 @@ def _wrong(examination: Examination, conclusion: Conclusion) -> Iterator[Evidenc
     if kinks is not None and kinks.rejects:
         rejecting = [c for c in kinks.comparisons if c.rejects] or kinks.comparisons
         remark = f"at a kink of forward: {kinks.words}"
-        yield _accuse(places, names, rejecting, remark)
+        yield _accuse(places, names, rejecting, remark, remedy=_AT_A_KINK)
         return
     every = list(conclusion.look.comparisons) if conclusion.look else []
     found = dict(diagnoses(examination, conclusion))
@@ -131,12 +136,13 @@ def _accuse(
     comparisons: list[Comparison],
     remark: str = "",
     diagnosis: Diagnosis | None = None,
+    remedy: str = "",
 ) -> Evidence:
     worst = max(comparisons, key=lambda c: abs(c.error) / max(c.bar, 1e-300))
     of = f" of `{names[0]}`" if len(names) == 1 else ""
     size = max(worst.size, worst.null)
     apart = abs(worst.error) / size if size else math.inf
-    title, remedy = f"the gradient{of} is not forward's derivative", ""
+    title = f"the gradient{of} is not forward's derivative"
     numbers: dict[str, Number] = {"input": names[0]} if len(names) == 1 else {}
     more: list[str] = []
     if diagnosis is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.place import Places
 from backproof.records import Evidence, held
 
 
@@ -27,7 +29,8 @@ def kink(examination: Examination) -> Iterator[Evidence]:
     if view is None:
         raise NotApplicable("no output sits on a kink")
     total = view.num_outputs + view.num_elsewhere
-    yield held(
+    note = held(
         f"{view.num_outputs} of {total} outputs sit on a kink of forward: {view.words}",
         {"at_a_kink": view.num_outputs, "outputs": total},
     )
+    yield dataclasses.replace(note, where=Places(examination.trial).returned())

@@ -50,11 +50,8 @@ def _cycle(examination: Examination, alive: str, when: str) -> Evidence:
     trial = examination.trial
     found = _attribute_in_cycle(trial.record())
     places = Places(trial)
-    path, where, remedy = (
-        "such as a tensor that is kept on ctx and leads back to it",
-        None,
-        "",
-    )
+    path = "such as a tensor that is kept on ctx and leads back to it"
+    where, remedy = None, ""
     if found is not None:
         attribute, through = found
         path = f"ctx.{attribute} -> {through} -> grad_fn -> ctx"

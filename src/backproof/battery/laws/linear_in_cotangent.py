@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
 from torch import Tensor
 
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry.look import relative
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.place import Places
+from backproof.diagnosis.relation import number
 from backproof.probe import is_finite
-from backproof.records import Evidence, broken, held
+from backproof.records import Evidence, Location, broken, held
 from backproof.trial import BackwardRaised
 from backproof.trial.declaration import gradient_of
 from backproof.trial.vectors import Vector, minus, norm
@@ -42,14 +45,16 @@ def linear_in_cotangent(examination: Examination) -> Iterator[Evidence]:
     one, two = examination.pull(first), examination.pull(second)
     if not all(g is None or is_finite(g) for g in (*one, *two)):
         raise NotApplicable("the gradient is not finite: see BP109")
-    scaled = examination.trial.represent(first * _SCALED)
+    scaled = examination.pull(examination.trial.represent(first * _SCALED))
+    answer = _answer(scaled, one)
     yield _compare(
         examination,
         "a cotangent of the opposite sign and half the size",
-        examination.pull(scaled),
+        scaled,
         [_times(g, _SCALED) for g in one],
         beside=one,
         exact=True,
+        answer=answer,
     )
     sum_of_both = (first + second) / 4  # smaller, to stay in range
     together = examination.trial.represent(sum_of_both)
@@ -62,6 +67,7 @@ def linear_in_cotangent(examination: Examination) -> Iterator[Evidence]:
             examination.pull(together),
             [_quarter(_sum(a, b)) for a, b in zip(one, two, strict=True)],
             beside=two,
+            answer=answer,
         )
     yield from _each_output(examination, first, one)
 
@@ -104,10 +110,12 @@ def _compare(
     *,
     beside: Vector,
     exact: bool = False,
+    answer: str = "",
 ) -> Evidence:
     """Whether two gradients are the same, relative to them and to one `beside` them.
 
-    `exact` says that no correct backward rounds the one otherwise than the other.
+    `exact` says that no correct backward rounds the one otherwise than the other;
+    `answer` is added to what is said where they differ.
     """
     gap, size, natural = examination.sizes(minus(got, expected), expected, beside)
     precision = examination.inquiry.precision
@@ -127,12 +135,48 @@ def _compare(
     if share <= allowed:
         return held(f"{what} gives the gradient that linearity asks for", numbers)
     return broken(
-        "backward is not linear in its cotangent\n"
+        f"backward is not linear in its cotangent{answer}\n"
         f"for {what}\n"
         f"it is {share:.2g} away from what linearity asks for; rounding explains "
         f"{allowed:.1g}",
         numbers,
+        where=_place(examination, got, expected),
     )
+
+
+def _answer(got: Vector, gradient: Vector) -> str:
+    """What backward makes of -1/2 times a cotangent, where that is plain."""
+    pairs = [
+        (a, b)
+        for a, b in zip(got, gradient, strict=True)
+        if a is not None and b is not None and bool(b.any())
+    ]
+    if not pairs:
+        return ""
+    if all(torch.equal(a, _SCALED * b) for a, b in pairs):
+        return ""
+    mine, plain = (torch.cat(side) for side in zip(*pairs, strict=True))
+    if torch.equal(mine, plain):
+        return ": it is not used"
+    if torch.equal(mine, -_SCALED * plain):
+        return ": its sign is lost"
+    if torch.equal(mine, -plain):
+        return ": its size is lost"
+    scale = float(mine @ plain / (plain @ plain))
+    if float((mine - scale * plain).abs().max()) > 1e-6 * float(mine.abs().max()):
+        return ""
+    return f": -1/2 of it gives {number(scale)} of the gradient"
+
+
+def _place(examination: Examination, got: Vector, expected: Vector) -> Location | None:
+    """The gradient of the one input for which it is so, else the return."""
+    places = Places(examination.trial)
+    off = [
+        i.name
+        for i, a, b in zip(examination.trial.inputs, got, expected, strict=True)
+        if a is not None and b is not None and not torch.allclose(a, b)
+    ]
+    return places.gradient(off[0]) if len(off) == 1 else places.returned()
 
 
 def _each_output(
@@ -163,4 +207,6 @@ def _each_output(
         f"together by {evidence.numbers['departure']:.2g} of the gradient:\n"
         "a cotangent is dropped, or mixed with another",
         evidence.numbers,
+        where=Places(trial).returned(),
+        remedy="Add the terms of all outputs, each linear in the cotangent of its own.",
     )

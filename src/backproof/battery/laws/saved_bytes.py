@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import torch
@@ -11,6 +12,7 @@ from backproof import tree
 from backproof.battery.cases import subsets
 from backproof.battery.examination import Examination
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.place import Places
 from backproof.errors import BadInput
 from backproof.records import Evidence, held
 from backproof.trial import BackwardRaised, Refused, Trial
@@ -47,7 +49,8 @@ def saved_bytes(examination: Examination) -> Iterator[Evidence]:
         keeps += f", plain autograd keeps {_size(other)}"
     noted = list(_needless(trial))
     if other is not None and mine > max(_MORE * other, other + _LARGE):
-        noted.insert(0, held(keeps, {"bytes": mine, "composed_bytes": other}))
+        note = held(keeps, {"bytes": mine, "composed_bytes": other})
+        noted.insert(0, dataclasses.replace(note, where=Places(trial).first_save()))
     if not noted:
         raise NotApplicable(f"{keeps}, and computes no gradient in vain")
     yield from noted
@@ -91,12 +94,22 @@ def _needless(trial: Trial) -> Iterator[Evidence]:
         for name in _computed(fewer):
             if name not in told:
                 told.add(name)
-                yield held(
-                    f"backward computes the gradient of `{name}` also when only "
-                    f"{', '.join(i.name for i in fewer.inputs)} needs one\n"
-                    "ask `ctx.needs_input_grad` before the work",
-                    {"input": name},
-                )
+                yield _in_vain(fewer, name)
+
+
+def _in_vain(fewer: Trial, name: str) -> Evidence:
+    alone = ", ".join(f"`{i.name}`" for i in fewer.inputs)
+    names = [n for n, _ in fewer.named_arguments]
+    ask = f"[{names.index(name)}]" if name in names else ""
+    note = held(
+        f"backward computes the gradient of `{name}` also when only {alone} needs one",
+        {"input": name},
+    )
+    return dataclasses.replace(
+        note,
+        where=Places(fewer).gradient(name),
+        remedy=f"Ask `ctx.needs_input_grad{ask}` before the work.",
+    )
 
 
 def _computed(trial: Trial) -> list[str]:

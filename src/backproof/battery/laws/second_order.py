@@ -7,20 +7,26 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from backproof.battery.agreement import Yardstick
+from backproof.battery.cut import cuts
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Inquiry, Kind
 from backproof.battery.inquiry.backward_noise import SCALE, pull_nudged
 from backproof.battery.inquiry.base import clean
 from backproof.battery.law import NotApplicable, law, raised
+from backproof.battery.place import Places
 from backproof.battery.two_stages import Gradient, judge_gradient
 from backproof.errors import BadInput
 from backproof.probe import signs, stream
-from backproof.records import Evidence, broken, held, undecided
+from backproof.records import Evidence, Number, broken, held, undecided
 from backproof.trial import BackwardRaised, Graph, Refused, Trial
 from backproof.trial.custom_nodes import custom_nodes, every_node
 from backproof.trial.pullback import declared_pullback, pullback
 from backproof.trial.vectors import minus, overlap
 
+_SILENT = (
+    "it depends on the cotangent, and a second backward counts it as a constant without "
+    "a word: beside another path the loss of its terms is silent"
+)
 _SENSITIVE = 32.0  # times the change that a move in the last place makes
 
 
@@ -54,7 +60,7 @@ def second_order(examination: Examination) -> Iterator[Evidence]:
             raise NotApplicable(
                 f"a second backward is refused: {_reason(error)}"
             ) from error
-        yield _lost([i.name for i in trial.inputs])
+        yield _lost(trial, [i.name for i in trial.inputs])
         return
     yield from _cut(examination, second)
     yield _judged(trial, second, cotangent, examination.seed)
@@ -79,7 +85,7 @@ def _judged(trial: Trial, second: Trial, cotangent: Tensor, seed: int) -> Eviden
         return held("the second backward is that of the declared gradient")
     if _is_noise(second, found):
         return undecided("the second backward is nothing but its own rounding here")
-    return _wrong(second, found)
+    return _wrong(trial, second, found)
 
 
 def finest(examination: Examination) -> Trial:
@@ -156,36 +162,57 @@ def _cut(examination: Examination, second: Trial) -> Iterator[Evidence]:
         if gradient is not None and bool(gradient.any()):
             lost.append(examination.trial.inputs[k].name)
     if lost:
-        yield _lost(lost)
+        yield _lost(examination.trial, lost)
 
 
-def _lost(names: list[str]) -> Evidence:
-    told = ", ".join(f"`{n}`" for n in names)
+def _lost(trial: Trial, names: list[str]) -> Evidence:
+    told, places = ", ".join(f"`{n}`" for n in names), Places(trial)
+    by = next(cuts(places), None)
+    said = [by.words] if by is not None else []
     return broken(
-        f"the gradient of {told} is cut from the graph\n"
-        "it depends on the cotangent, and a second backward counts it as a constant "
-        "without a word: beside another path the loss of its terms is silent\n"
-        "if backward cannot be differentiated, mark it `@once_differentiable`",
+        "\n".join(
+            [
+                f"the gradient of {told} is cut from the graph",
+                *said,
+                _SILENT,
+            ]
+        ),
         {"inputs": names},
+        where=by.where if by else places.gradient(names[0]),
+        remedy=by.remedy if by else "",
     )
 
 
-def _wrong(second: Trial, found: Gradient) -> Evidence:
-    worst = found.decided_by.worst
+def _wrong(trial: Trial, second: Trial, found: Gradient) -> Evidence:
+    worst, places = found.decided_by.worst, Places(trial)
     names = found.decided_by.wrong_inputs or tuple(i.name for i in second.inputs)
     told = ", ".join(n if " " in n else f"`{n}`" for n in names)
-    if worst is None:
-        return broken(f"the second derivative by {told} is wrong")
-    return broken(
-        f"the second derivative is wrong for {told}\n"
-        f"the second backward claims {worst.claim.value:.6g}\n"
-        f"backward itself changes by {worst.truth.value:.6g} ± {worst.bar:.1g}",
-        {
+    gradients = ", ".join(f"`{i.name}`" for i in trial.inputs)
+    by = next(cuts(places), None)
+    verb = "is zero" if worst is not None and not worst.claim.value else "is wrong"
+    of = "the gradients of" if len(trial.inputs) > 1 else "the gradient of"
+    change = "change with" if len(trial.inputs) > 1 else "changes with"
+    them = "them" if len(names) > 1 else "it"
+    lines = [
+        f"the second derivative {verb} for {told}: how {of} {gradients} {change} {them}"
+    ]
+    lines += [by.words] if by is not None else []
+    numbers: dict[str, Number] = {"inputs": list(names)}
+    if worst is not None:
+        lines += [
+            f"the second backward claims {worst.per_unit(worst.claim)}",
+            f"backward itself changes by {worst.per_unit(worst.truth)}",
+        ]
+        numbers |= {
             "claim": worst.claim.value,
             "truth": worst.truth.value,
             "bar": worst.bar,
-            "inputs": list(names),
-        },
+        }
+    return broken(
+        "\n".join(lines),
+        numbers,
+        where=by.where if by else places.gradient(trial.inputs[0].name),
+        remedy=by.remedy if by else "",
     )
 
 

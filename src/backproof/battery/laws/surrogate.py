@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from backproof.battery.examination import Examination
 from backproof.battery.inquiry import Kind
 from backproof.battery.law import NotApplicable, law
+from backproof.battery.place import Places
 from backproof.records import Evidence, broken
 
 
@@ -24,7 +25,8 @@ def surrogate(examination: Examination) -> Iterator[Evidence]:
     yield broken(
         "forward is piecewise constant, backward is not zero, and nothing is declared\n"
         "its true derivative is zero, so this gradient is a surrogate; whether it is the "
-        "one that is meant cannot be checked\n"
-        "declare it: `EXPECT(cotangent, *inputs)` in the file, or `expect=` a soft "
-        "function whose derivative is meant",
+        "one that is meant cannot be checked",
+        where=Places(examination.trial).returned(),
+        remedy="Declare the gradient that is meant: `EXPECT(cotangent, *inputs)` in the "
+        "file, or `expect=` a soft function whose derivative it is.",
     )
