@@ -101,8 +101,9 @@ def lines_of(found: Diagnosis) -> Iterator[str]:
     """The elements, one of them as an example, and what was ruled out, a line each."""
     region, explanation, example = found.region, found.explanation, found.example
     if region is not None and not region.everywhere:
+        most = "" if region.exact else "at most "
         yield (
-            f"wrong in {region.count:,} of {region.mask.numel():,} elements of "
+            f"wrong in {most}{region.count:,} of {region.mask.numel():,} elements of "
             f"`{found.name}`, and right in the others"
         )
     if example is not None:

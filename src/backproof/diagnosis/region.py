@@ -29,11 +29,13 @@ class Region:
         expression: the same in Python, over the names of the call: an index of the
             tensor, or a condition; empty where there is none.
         mask: boolean, in the tensor's shape.
+        exact: whether all of it is meant, and not some elements of it.
     """
 
     words: str
     expression: str
     mask: Tensor
+    exact: bool = True
 
     @property
     def count(self) -> int:

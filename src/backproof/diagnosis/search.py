@@ -213,7 +213,7 @@ class _Search:
                 return Place(region)
         if bool(whole.all()):
             return Place(everywhere(suspect.field))
-        return self._bounded(first, last)
+        return self._among_zeros() or self._bounded(first, last)
 
     def _is_full(self, mask: Tensor) -> bool:
         """Whether no element of a candidate is right, as far as a few of them tell."""
@@ -231,16 +231,25 @@ class _Search:
                 return False
         return True
 
+    def _among_zeros(self) -> Place | None:
+        """Elements that get no gradient, where all that get one are right."""
+        suspect = self.suspect
+        zero = ~torch.stack(list(suspect.claims)).any(0)
+        if not bool(zero.any()) or bool(zero.all()) or not self._is_clean(~zero):
+            return None
+        words = f"in elements of {suspect.name} whose gradient is zero"
+        return Place(Region(words, "", suspect.elements(zero), exact=False))
+
     def _bounded(self, first: int, last: int) -> Place:
         suspect, shape = self.suspect, self.suspect.shape
         mask = self._inside(first, last + 1)
         hit = suspect.elements(mask)
         if int(torch.count_nonzero(hit)) > _NEARLY_ALL * hit.numel():
-            return Place(everywhere(suspect.field), sure=False)
+            return Place(None, sure=False)
         flat = hit.reshape(-1).nonzero().reshape(-1)
         ends = [element(suspect.name, shape, int(k)) for k in (flat[0], flat[-1])]
         words = f"between {ends[0]} and {ends[1]}"
-        return Place(Region(words, "", hit), sure=False)
+        return Place(Region(words, "", hit, exact=False), sure=False)
 
     def _fits(self, mask: Tensor, first: int, last: int) -> bool:
         """Whether a candidate hits just the wrong cells, and has those ends."""
