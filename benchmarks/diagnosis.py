@@ -373,11 +373,9 @@ class WrongPlace:
 
     def is_count(self, count: int) -> bool:
         """The same where only the number of elements is known."""
-        free = int((~self.care).sum())
         return any(
-            least <= count <= least + free
+            int((one & self.care).sum()) <= count <= int(one.sum())
             for one in (self.said, self.seen)
-            for least in [int((one & self.care).sum())]
         )
 
 
