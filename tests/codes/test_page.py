@@ -88,7 +88,11 @@ def test_text_of_a_page():
         "A hand-written gradient that is wrong does not crash: the model trains, only",
     ]
     assert "Wrong:\n\n    import torch\n" in text
-    assert "\n\nWhat to do: Derive the gradient again" in text
+    assert text.index("\n\nWhat to do: Derive the gradient again") < text.index(
+        "Wrong:"
+    )
+    assert "\n  -         return grad_output * x  # the factor 2 is missing\n" in text
+    assert "\n  +         return grad_output * 2 * x\n" in text
 
 
 @pytest.mark.parametrize("spelling", ["BP203", "bp203", " BP203 ", "203"])

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
 
 from backproof import codes, dispatcher
+from backproof.battery.code import code_of
 from backproof.battery.verdict import is_note
 from backproof.records import Finding, Location, Outcome, Severity, Status
 from backproof.subject import Subject
@@ -32,13 +36,32 @@ def findings_of(subject: Subject, outcomes: Iterable[Outcome]) -> list[Finding]:
                 continue
             title, _, rest = evidence.words.partition("\n")
             severity = Severity.NOTE if note else Severity.ERROR
-            where = evidence.where or backward_of(subject)
+            where = evidence.where or _rule_of(subject, outcome.code)
             finding = Finding(
                 outcome.code, severity, title, rest, where, evidence.remedy or remedy
             )
             if all(f.title != title or f.code != outcome.code for f in found):
                 found.append(finding)
     return found
+
+
+_RULES = {
+    **dict.fromkeys(("BP301", "BP304", "BP308", "BP309"), "vmap"),
+    **dict.fromkeys(("BP305", "BP306"), "jvp"),
+}
+"""The rule of a Function that a transform uses, by the code of what it gets wrong."""
+
+
+def _rule_of(subject: Subject, code: str) -> Location | None:
+    """Where the rule behind `code` is written, where that is the Function's own."""
+    name = _RULES.get(code)
+    if name is not None and subject.definition is not None:
+        own = getattr(subject.definition, name)
+        if own is not getattr(torch.autograd.Function, name):
+            place = _written_at(own)
+            if place is not None:
+                return place
+    return backward_of(subject)
 
 
 def backward_of(subject: Subject) -> Location | None:
@@ -50,10 +73,18 @@ def backward_of(subject: Subject) -> Location | None:
         backward = dispatcher.backward(subject.operator)
     if backward is None:
         return subject.where
+    return _written_at(backward) or subject.where
+
+
+def _written_at(function: Callable[..., Any]) -> Location | None:
+    """The line of a function's `def`; of its first decorator where its text is hidden."""
+    code = code_of(function)
+    if code is not None:
+        return code.head
     try:
-        written = inspect.unwrap(backward)
+        written = inspect.unwrap(function)
         file = inspect.getsourcefile(written)
         line = inspect.getsourcelines(written)[1]
     except (OSError, TypeError):
-        return subject.where
-    return Location(file, line) if file else subject.where
+        return None
+    return Location(file, line) if file else None

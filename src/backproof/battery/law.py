@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from backproof.battery.examination import Examination
+from backproof.battery.place import Places
 from backproof.records import Evidence, Outcome, Status, broken, undecided
 from backproof.trial import BackwardRaised, Refused
 
@@ -54,7 +55,8 @@ class Law:
                 undecided(f"forward refuses what the law would try: {error}"),
             )
         except BackwardRaised as error:
-            return self._outcome(examination, Status.CRASHED, crash(error))
+            evidence = (_crash(examination, error),)
+            return self._outcome(examination, Status.CRASHED, *evidence)
         return self._outcome(examination, fold(evidence), *evidence)
 
     def _outcome(
@@ -83,9 +85,20 @@ def fold(evidence: tuple[Evidence, ...]) -> Status:
     return Status.HELD if evidence else Status.NOT_APPLICABLE
 
 
-def crash(error: BackwardRaised) -> Evidence:
-    """The words for a backward that raised."""
-    return broken(f"backward raises where a normal op would not\n{raised(error)}")
+def _crash(examination: Examination, error: BackwardRaised) -> Evidence:
+    """The evidence for a backward that raised: what, and from which line."""
+    where = Places(examination.trial).raised(error)
+    return broken(
+        f"backward raises where a normal op would not\n{raised(error)}",
+        where=where,
+        remedy=_AT_THE_LINE if where is not None and where.text else "",
+    )
+
+
+_AT_THE_LINE = (
+    "Make this line run for every cotangent that autograd may send; the exception is "
+    "the same from `.sum().backward()` on these inputs."
+)
 
 
 def raised(error: BackwardRaised) -> str:

@@ -84,7 +84,11 @@ def page(code: str) -> Page:
 
 
 def as_text(page: Page, *, width: int = 80) -> str:
-    """The page for a terminal, without colour; only code may be wider than `width`."""
+    """The page for a terminal, without colour; only code may be wider than `width`.
+
+    What to do comes before the examples, since it is what a finding leads here for; the
+    lines in which the two examples differ have a minus or a plus in the margin.
+    """
 
     def prose(text: str) -> str:
         return textwrap.fill(text, width, break_on_hyphens=False)
@@ -96,12 +100,27 @@ def as_text(page: Page, *, width: int = 80) -> str:
         [
             f"{heading}\n{page.severity}, seen by {', '.join(page.seen_by)}",
             prose(page.why),
-            f"Wrong:\n\n{textwrap.indent(page.wrong, '    ').rstrip()}",
-            f"Right:\n\n{textwrap.indent(page.right, '    ').rstrip()}",
             prose(f"What to do: {page.remedy}"),
+            f"Wrong:\n\n{_beside(page.wrong, page.right, '-')}",
+            f"Right:\n\n{_beside(page.right, page.wrong, '+')}",
             prose(f"Blind to: {page.blind}"),
         ]
     )
+
+
+def _beside(mine: str, other: str, mark: str) -> str:
+    """An example, indented, with `mark` before the lines that the other has not."""
+    lines, others = mine.splitlines(), other.splitlines()
+    matcher = difflib.SequenceMatcher(None, lines, others, autojunk=False)
+    same = {
+        number
+        for block in matcher.get_matching_blocks()
+        for number in range(block.a, block.a + block.size)
+    }
+    return "\n".join(
+        f"    {line}".rstrip() if k in same or not line else f"  {mark} {line}"
+        for k, line in enumerate(lines)
+    ).rstrip()
 
 
 @functools.cache

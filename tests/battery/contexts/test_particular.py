@@ -250,7 +250,7 @@ def test_other_parameters_are_used(monkeypatch):
     assert differences() == []
     keeps_its_own = lambda module, weights, arguments: module(*arguments)  # noqa: E731
     monkeypatch.setattr(torch.func, "functional_call", keeps_its_own)
-    assert differences() == ["output", "gradient of args[1]"]
+    assert differences() == ["output", "gradient of `args[1]`"]
 
 
 def operator(name, real, fake):

@@ -60,7 +60,7 @@ def test_a_given_scale_or_bar_counts():
         (double(1), "shape"),
         (torch.ones(2), "torch.float32 instead of torch.float64"),
         (double(0, 0), "all zero"),
-        (double(1, math.nan), "off by inf"),
+        (double(1, math.nan), "holds nan or inf"),
         (double(1, 3), "off by 1 of 2"),
     ],
 )

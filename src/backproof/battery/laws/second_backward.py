@@ -93,6 +93,12 @@ def _consumed(trial: Trial, otherwise: Location | None) -> _Told:
     """What backward uses up or changes on ctx, where its text tells."""
     code = Places(trial).backward
     found = list(context_writes(code)) if code is not None else []
+    if not found and code is not None and code.method.in_place:
+        write = code.method.in_place[0]
+        remedy = (
+            f"Leave what was saved as it is: work in place on `{write.name}.clone()`."
+        )
+        return {"where": code.at_line(write.line), "remedy": remedy}
     if not found:
         return {"where": otherwise, "remedy": ""}
     name, place = found[0]

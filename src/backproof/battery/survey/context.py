@@ -99,5 +99,5 @@ def compared(
 ) -> Iterator[Compared]:
     """One `Compared` for each of `names`, in order."""
     for name, mine, known in zip(names, got, expected, strict=True):
-        what = name if name.startswith(kind) else f"{kind} of {name}"
+        what = name if name.startswith(kind) else f"{kind} of `{name}`"
         yield Compared(kind, what, mine, known)

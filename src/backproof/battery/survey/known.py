@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from backproof.diagnosis.relation import relation_of
 from backproof.probe import PRECISIONS, real_dtype
 
 MOVEMENTS = 8.0  # of the change at neighbouring inputs: roundings that add up
@@ -94,10 +95,18 @@ def _numbers(got: Tensor, expected: Tensor, known: Known) -> Difference:
             bar += MOVEMENTS * known.movement()
     if error <= bar:
         return Difference(error, bar, scale, "")
+    return Difference(error, bar, scale, _said(mine, right, error, bar, scale))
+
+
+def _said(mine: Tensor, right: Tensor, error: float, bar: float, scale: float) -> str:
+    """What it is beside eager mode's."""
     if not bool(mine.any()):
-        return Difference(error, bar, scale, f"is all zero; eager mode has {scale:.3g}")
-    words = f"is off by {error:.3g} of {scale:.3g}, where rounding explains {bar:.2g}"
-    return Difference(error, bar, scale, words)
+        return f"is all zero; eager mode has {scale:.3g}"
+    if not bool(torch.isfinite(mine).all()):
+        return f"holds nan or inf; eager mode's largest is {scale:.3g}"
+    found = "" if mine.is_complex() else relation_of(mine.flatten(), right.flatten())
+    relation = f"is {found}: " if found else "is "
+    return f"{relation}off by {error:.3g} of {scale:.3g}, where rounding explains {bar:.2g}"
 
 
 def stacked(known: Sequence[Known]) -> Known:

@@ -229,7 +229,7 @@ def _broken_off(reason: Exception) -> _Seen:
 
 
 def _folded(compared: Sequence[Compared]) -> _Seen:
-    wrong: list[str] = []
+    wrong: dict[str, str] = {}  # the first of each thing: others differ in digits only
     kinds: set[str] = set()
     numbers: Mapping[str, Number] = {}
     for one in compared:
@@ -241,13 +241,13 @@ def _folded(compared: Sequence[Compared]) -> _Seen:
             words = _fact(one.got, one.expected)
             measured = {}
         if words:
-            wrong.append(f"{one.what} {words}")
+            wrong.setdefault(one.what, f"{one.what} {words}")
             kinds.add(one.kind)
             numbers = numbers or measured
     if not compared:
         return _Seen(CellStatus.NOT_APPLICABLE, "nothing came out that can be compared")
     if wrong:
-        distinct = list(dict.fromkeys(wrong))
+        distinct = list(wrong.values())
         lines = distinct[:_MOST_LINES]
         if len(distinct) > _MOST_LINES:
             lines.append(f"and {len(distinct) - _MOST_LINES} more")
