@@ -231,6 +231,7 @@ FAULTS = [
         drawn(normal(12, 4), normal(12, 4, scale=0.5), normal(12, 4)),
         "st",
         lambda x, s, t: torch.addcmul(t, x, s.exp()),
+        "passed_through",  # the shift's gradient is the cotangent
     ),
     _fault(
         "divergence_of_logits",

@@ -231,7 +231,7 @@ FAULTS = [
     ),
     Fault(
         "residual_gate_without_the_skip",
-        ("term",),
+        ("term", "factor"),  # b for 1 + b
         ResidualGate,
         drawn(normal(5, 6, 7), normal(5, 6, 7)),
         "a",
