@@ -87,14 +87,19 @@ def fold(evidence: tuple[Evidence, ...]) -> Status:
 
 def _crash(examination: Examination, error: BackwardRaised) -> Evidence:
     """The evidence for a backward that raised: what, and from which line."""
-    where = Places(examination.trial).raised(error)
+    places, words = Places(examination.trial), raised(error)
+    where, remedy = places.raised(error), _AT_THE_LINE
+    if where is None:  # the engine raises, on what backward returns
+        where = places.returned()
+        remedy = _TENSORS if "expected Variable" in words else ""
     return broken(
-        f"backward raises where a normal op would not\n{raised(error)}",
+        f"backward raises where a normal op would not\n{words}",
         where=where,
-        remedy=_AT_THE_LINE if where is not None and where.text else "",
+        remedy=remedy,
     )
 
 
+_TENSORS = "Return a tensor, or `None`, for each input of forward."
 _AT_THE_LINE = (
     "Make this line run for every cotangent that autograd may send; the exception is "
     "the same from `.sum().backward()` on these inputs."

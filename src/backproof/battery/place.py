@@ -121,9 +121,8 @@ class Places:
             found = tuple(p for p in found if p.line in self.lines)
         if not found:
             return ""
-        file = self.backward.head.file
-        told = [f"{file}:{place.line}: `{place.text}`" for place in found]
-        return f"in the extension called at {' and at '.join(told)}"
+        told = [f"line {place.line}: `{place.text}`" for place in found]
+        return f"in the extension called at {' and '.join(told)}"
 
     @functools.cached_property
     def lines(self) -> Sequence[int]:

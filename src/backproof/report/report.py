@@ -164,6 +164,16 @@ def _relative(judgement: Judgement, folder: Path) -> Judgement:
     return dataclasses.replace(
         judgement,
         file=shortened(judgement.file),
+        outcomes=tuple(
+            dataclasses.replace(
+                outcome,
+                evidence=tuple(
+                    dataclasses.replace(e, where=moved(e.where))
+                    for e in outcome.evidence
+                ),
+            )
+            for outcome in judgement.outcomes
+        ),
         findings=tuple(
             dataclasses.replace(finding, where=moved(finding.where))
             for finding in judgement.findings

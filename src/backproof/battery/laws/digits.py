@@ -51,7 +51,10 @@ def _precision_fault(examination: Examination) -> Evidence:
     comparison = found.decided_by.worst
     assert comparison is not None
     apart = abs(comparison.error) / max(comparison.size, 1e-300)
-    lines = ["the gradient loses digits"]
+    names = found.decided_by.wrong_inputs
+    every = [i.name for i in examination.trial.inputs]
+    only = names[0] if len(names) == 1 else every[0] if len(every) == 1 else ""
+    lines = [f"the gradient{f' of `{only}`' if only else ''} loses digits"]
     if comparison.rejects:
         lines += [
             f"backward claims  {comparison.per_unit(comparison.claim)}",
@@ -65,9 +68,8 @@ def _precision_fault(examination: Examination) -> Evidence:
         )
     else:
         lines.append(f"apart by {apart:.2g}: right to the digits of a coarser type")
-    names = found.decided_by.wrong_inputs
     accusation = broken("\n".join(lines), {"relative_error": apart})
-    return _placed(examination, accusation, names[0] if len(names) == 1 else "")
+    return _placed(examination, accusation, only)
 
 
 def _rounding(examination: Examination) -> Evidence:

@@ -125,8 +125,9 @@ def _blamed(
     words = words.replace("share state", f"share `{name}`", 1)
     if name not in words:
         words = f"{words}\nforward keeps `{name}`, which all calls share"
-    own = name.rpartition(".")[2]
-    remedy = f"Keep it on ctx (`ctx.{own}`), where each call has its own."
+    owner, _, own = name.rpartition(".")
+    called = f" as `ctx.{own}`" if owner else ""
+    remedy = f"Keep it on ctx{called}, where each call has its own."
     return broken(words, numbers, where=place, remedy=remedy)
 
 

@@ -99,5 +99,7 @@ def compared(
 ) -> Iterator[Compared]:
     """One `Compared` for each of `names`, in order."""
     for name, mine, known in zip(names, got, expected, strict=True):
-        what = name if name.startswith(kind) else f"{kind} of `{name}`"
+        tensor, comma, more = name.partition(", ")  # "w, of each sample"
+        of = f"{kind} of `{tensor}`{comma}{more}"
+        what = name if name.startswith(kind) else of
         yield Compared(kind, what, mine, known)
