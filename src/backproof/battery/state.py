@@ -58,8 +58,8 @@ def _writes(code: Code) -> Iterator[tuple[str, ast.AST]]:
         for write in code.method.in_place
         if isinstance(write.node, ast.AST)
     ]
-    found = [(name, node) for name, node in found if name]
-    yield from sorted(found, key=lambda one: getattr(one[1], "lineno", 0))
+    by_line = {(getattr(node, "lineno", 0), name): node for name, node in found if name}
+    yield from ((name, by_line[line, name]) for line, name in sorted(by_line))
 
 
 def _changed_by_call(node: ast.AST) -> ast.expr | None:
