@@ -23,6 +23,7 @@ IN_CONTEXT = {
     "BP303": "func_vjp",
     "BP304": "func_jacrev",
     "BP305": "func_jvp",
+    "BP407": "fake_tensor_mode",
 }
 BY_PAGE = sorted({*SCRIPTS, *IN_CONTEXT} - {"BP111"})  # that page's fault is forward's
 CASES = {code: page(code) for code in BY_PAGE}

@@ -10,6 +10,7 @@ from backproof.repro.script import Script, script
 
 _TEMPLATE = """
 $setup
+
 $outputs
 
 captured = $captured

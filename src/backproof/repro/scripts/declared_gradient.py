@@ -14,6 +14,7 @@ from backproof.repro.script import Script, script
 
 _TEMPLATE = """
 $setup
+
 $outputs
 
 inputs, cotangents = $inputs, saved["cotangents"]

@@ -14,6 +14,7 @@ _ROUNDINGS = 8.0  # of a gradient, in eps: what float64's may be away
 
 _BESIDE_FLOAT64 = """
 $setup
+
 $outputs
 cotangents = saved["cotangents"]
 gradients = torch.autograd.grad(outputs(), $inputs, cotangents, materialize_grads=True)
@@ -30,6 +31,7 @@ for name, g, e in zip($names, gradients, exact):
 
 _ROUNDING = """
 $setup
+
 $outputs
 cotangents = saved["cotangents"]
 first = torch.autograd.grad(outputs(), $inputs, cotangents, materialize_grads=True)

@@ -12,6 +12,7 @@ from backproof.repro.script import Script, script
 
 _ONE_TENSOR = """
 $setup
+
 $outputs
 
 $second = $first.detach().clone().requires_grad_()

@@ -8,6 +8,7 @@ from backproof.trial import Trial
 
 _TEMPLATE = """
 $setup
+
 $outputs
 
 found, cotangents = outputs(), saved["cotangents"]

@@ -11,6 +11,7 @@ _ROUNDINGS = 64.0  # of the sum of magnitudes, in eps
 
 _TEMPLATE = """
 $setup
+
 $outputs
 
 inputs = $inputs

@@ -8,6 +8,7 @@ from backproof.repro.script import Script, script
 
 _TEMPLATE = """
 $setup
+
 $unseeded
 
 def call():

@@ -8,6 +8,7 @@ from backproof.repro.scripts.raises import raises
 
 _MISSING = """
 $setup
+
 $outputs
 
 before = outputs()
@@ -19,6 +20,7 @@ assert gradient is not None or not moved, "$code: " + said
 """
 _COUNT = """
 $setup
+
 $outputs
 
 found = outputs()

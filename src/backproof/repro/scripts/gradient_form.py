@@ -8,6 +8,7 @@ from backproof.repro.scripts.raises import raises
 
 _TEMPLATE = """
 $setup
+
 $outputs
 
 found = outputs()

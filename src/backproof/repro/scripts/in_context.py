@@ -1,4 +1,4 @@
-"""BP3xx and BP401: the same call under vmap, under torch.func, and compiled."""
+"""BP3xx, BP401, BP407: the call under vmap, torch.func, compile and with fake tensors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from backproof.repro.conviction import Conviction
 from backproof.repro.errors import NoScript
 from backproof.repro.script import Script, script
 
+_FAKE_MODE = "fake_tensor_mode"
 _ROUNDINGS = 1024.0  # of an element, in eps: sums are taken in another order
 
 _TEMPLATE = """
@@ -93,14 +94,39 @@ _MEASURED: Mapping[str, str] = {
 }
 
 
+_FAKE = """
+from torch._subclasses.fake_tensor import FakeTensorMode
+$setup
+
+def form(*arguments):
+    output = $call
+    return [(list(t.shape), t.dtype, t.stride()) for t in $returned]
+
+plain = [a.detach() if torch.is_tensor(a) else a for a in arguments]
+with FakeTensorMode() as mode:
+    fakes = [mode.from_tensor(a) if torch.is_tensor(a) else a for a in plain]
+    try:
+        fake = form(*fakes)
+    except Exception as error:
+        raise AssertionError(f"$code: no fake rule: {str(error)[:150]}") from error
+real = form(*arguments)
+said = f"the fake rule gives {fake}, the call itself {real}"
+print(said)
+assert fake == real, "$code: " + said
+"""
+
+
 def in_context(conviction: Conviction) -> Script:
     """What the first named context that has a script gives, beside eager mode."""
     match = re.match(r"in context ([\w, ]+):", conviction.evidence.words)
     names = match[1].split(", ") if match else []
-    known = [name for name in names if name in _MEASURED]
+    known = [name for name in names if name in (*_MEASURED, _FAKE_MODE)]
     if not known:
         raise NoScript(f"the context {' or '.join(names)} has none")
     trial, stage = conviction.trial, conviction.stage()
+    returned = f"({', '.join(stage.outputs)},)"
+    if known[0] == _FAKE_MODE:
+        return script(conviction, stage, _FAKE, returned=returned)
     if trial.case.keywords or len(trial.leaves) != len(trial.case.arguments):
         raise NoScript("its arguments are more than tensors and plain values")
     positions = [
@@ -117,7 +143,7 @@ def in_context(conviction: Conviction) -> Script:
             for k in range(len(trial.leaves))
         ),
         count=len(positions),
-        returned=f"({', '.join(stage.outputs)},)",
+        returned=returned,
         measured=_MEASURED[known[0]],
         context=known[0],
         bar=f"{_ROUNDINGS * coarsest(trial.dtypes).eps:.2g}",

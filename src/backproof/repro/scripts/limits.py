@@ -10,6 +10,7 @@ from backproof.repro.scripts.finite_gradient import finite_gradient
 
 _TEMPLATE = """
 $setup
+
 $outputs
 
 def backward():

@@ -7,6 +7,7 @@ from backproof.repro.script import Script, script
 
 _TEMPLATE = """
 $setup
+
 $outputs
 
 def backward(cotangents):

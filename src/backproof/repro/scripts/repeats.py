@@ -8,6 +8,7 @@ from backproof.repro.scripts.recomputation import recomputation
 
 _TEMPLATE = """
 $setup
+
 $outputs
 
 def call():

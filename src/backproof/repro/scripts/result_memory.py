@@ -8,6 +8,7 @@ from backproof.repro.script import Script, script
 
 _OVERWRITTEN = """
 $setup
+
 $outputs
 
 inputs = $inputs

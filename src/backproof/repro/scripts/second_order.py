@@ -18,6 +18,7 @@ from backproof.trial.pullback import pullback
 
 _CUT = """
 $setup
+
 $outputs
 torch.manual_seed(0)
 cotangents = [torch.randn_like(y).requires_grad_() for y in outputs()]

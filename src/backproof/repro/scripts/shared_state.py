@@ -9,6 +9,7 @@ from backproof.trial.elsewhere import elsewhere
 
 _TEMPLATE = """
 $setup
+
 $outputs
 
 inputs = $inputs
@@ -34,11 +35,38 @@ for turns in ((0, 1), (1, 0)):
 """
 
 
+_SETTING = """
+$setup
+
+$outputs
+
+inputs, found = $inputs, outputs()
+torch.manual_seed(0)
+cotangents = [torch.randn_like(y) for y in found]
+
+def backward():
+    return torch.autograd.grad(
+        found, inputs, cotangents, retain_graph=True, materialize_grads=True
+    )
+
+before = backward()
+module.$setting = 1.5 * module.$setting + 0.25  # between forward and backward
+for a, b in zip(before, backward()):
+    apart = ((b - a).norm() / a.norm()).item()
+    said = f"backward looks up $setting when it runs: a gradient is {apart:.2g} off"
+    assert apart <= $bar, "$code: " + said
+"""
+
+
 def shared_state(conviction: Conviction) -> Script:
     """Each gradient alone, and with another call pending."""
-    if "setting" in conviction.numbers:
-        raise NoScript("a setting that backward looks up has no script")
-    trial = conviction.trial
+    trial, bar = conviction.trial, conviction.allowed()
+    setting = conviction.numbers.get("setting")
+    if setting is not None:
+        if not hasattr(conviction.origin.module, str(setting).partition("[")[0]):
+            raise NoScript(f"`{setting}` has no name in the module")
+        stage = conviction.stage()
+        return script(conviction, stage, _SETTING, setting=setting, bar=bar)
     moved = [i.at(v) for i, v in zip(trial.inputs, elsewhere(trial), strict=True)]
     stage = conviction.stage(elsewhere=moved)
     others = [
@@ -51,5 +79,5 @@ def shared_state(conviction: Conviction) -> Script:
         stage,
         _TEMPLATE,
         other="".join(others),
-        bar=conviction.allowed(),
+        bar=bar,
     )

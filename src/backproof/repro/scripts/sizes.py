@@ -11,6 +11,7 @@ from backproof.repro.scripts.raises import raises
 
 _EMPTY = """
 $setup
+
 $outputs
 
 inputs, found = $inputs, outputs()

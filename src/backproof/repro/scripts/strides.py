@@ -12,6 +12,7 @@ from backproof.repro.script import Script, script
 
 _TEMPLATE = """
 $setup
+
 $outputs
 
 def backward(cotangents):

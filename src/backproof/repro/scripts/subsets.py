@@ -9,6 +9,7 @@ from backproof.repro.script import Script, script
 
 _TEMPLATE = """
 $setup
+
 $outputs
 
 inputs, needed = $inputs, $needed

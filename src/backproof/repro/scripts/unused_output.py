@@ -8,6 +8,7 @@ from backproof.repro.scripts.raises import raises
 
 _BESIDE_ZEROS = """
 $setup
+
 $outputs
 
 def backward(which, cotangents):
@@ -25,6 +26,7 @@ for name, g, e in zip($names, backward([$number], [used[$number]]), every):
 """
 _IGNORED = """
 $setup
+
 $outputs
 
 inputs, before = $inputs, outputs()[$number]
