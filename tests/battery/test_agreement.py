@@ -192,3 +192,43 @@ def test_it_does_not_depend_on_the_unit(numbers, unit):
     assert found.is_real == scaled.is_real == bool(one.any())
     if one.any():
         assert found.share == pytest.approx(scaled.share, rel=1e-6)
+
+
+def halves(x, at):
+    off = x.clone()
+    off.view(-1)[at] = 0
+    return off
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        (slice(None), "all 12 elements differ"),
+        (slice(4, 12), "8 of 12 elements differ: x[1:] (rows after the first)"),
+        ([2, 5, 6], "3 of 12 elements differ: x[0, 2], x[1, 1], x[1, 2]"),
+    ],
+)
+def test_the_elements_are_named(at, words):
+    ruler, _, (gradient,) = yardstick(wave, normal(3, 4))
+    found = ruler.gradients([halves(gradient, at)], [gradient])
+    assert found.words.split("; ")[1] == words
+    assert found.becomes == "is zero"
+
+
+def test_a_condition_on_values_needs_several_elements_on_either_side():
+    x = normal(12)
+    ruler, _, (gradient,) = yardstick(wave, x)
+    found = ruler.gradients([halves(gradient, x < 0)], [gradient])
+    assert found.extent.endswith("elements differ: where x <= 0")
+    found = ruler.gradients([halves(gradient, x < x.sort().values[2])], [gradient])
+    assert found.extent == "2 of 12 elements differ"
+
+
+def test_complex_elements_are_named_whole():
+    z = normal(3, dtype=torch.complex128)
+    ruler, _, (gradient,) = yardstick(lambda z: z * z, z)
+    off = gradient.clone()
+    off[5] += 1.0
+    found = ruler.gradients([off], [gradient])
+    assert found.element == "z[2]"
+    assert found.extent == "1 of 3 elements differs"
