@@ -13,6 +13,8 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
+import textwrap
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +36,7 @@ from running import (
     write_rows,
 )
 
-from backproof.records import Judgement
+from backproof.records import Judgement, Severity
 
 _DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "cases"
 _QUICK_STRIDE = 6  # every sixth case
@@ -143,6 +145,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument(
         "--skip-beside", action="store_true", help="ours alone, without torch's own"
     )
+    options.add_argument(
+        "--findings",
+        action="store_true",
+        help="print what is said of each faulty case: what is wrong, where, what to do",
+    )
     given = options.parse_args(arguments)
     files = sorted(given.folder.glob("[0-9]*.py"))
     if not files:
@@ -152,6 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.only:
         files = [f for f in files if any(part in f.name for part in given.only)]
     contexts = given.contexts or ("fast" if given.quick else "all")
+    if given.findings:
+        return _print_findings(files, contexts, given)
     seeds = given.seeds or (1 if given.quick else 3)
     tasks = [
         task
@@ -201,10 +210,12 @@ def measure(task: Task) -> Row:
         arguments,
         laws=None,
         seed=task.seed,
-        limit=_LIMITS[task.referee],
+        limit=_LIMITS["laws" if task.referee == "laws" else "ours"],
         contexts=task.contexts,
         **({} if expected is None else {"expect_backward": expected}),
     )
+    if task.referee == "findings":
+        return row | {"finding": _finding(answer.judgement, module.WHERE)}
     return row | answer.row(task.referee) | _sizes(answer.judgement)
 
 
@@ -272,6 +283,60 @@ def _rows(tasks: Sequence[Task], answers: Sequence[Row]) -> list[Row]:
             code for code in row["ours_codes"] if code in KINDS[row["where"]]
         ]
     return list(rows.values())
+
+
+# ------------------------------------------------------------------------- findings
+
+
+def _print_findings(files: list[Path], contexts: str, given: Namespace) -> int:
+    """The first finding of every faulty case that is convicted, as a stranger reads it."""
+    tasks = [
+        Task(file, "findings", given.seed, contexts)
+        for file in files
+        if _labels(file)["fault"]
+    ]
+    answers = apart(
+        measure,
+        tasks,
+        lost=_lost,
+        limit=_LIMITS["ours"],
+        jobs=given.jobs,
+        words="cases",
+        preload=_PRELOAD,
+    )
+    for task, answer in zip(tasks, answers, strict=True):
+        labels = _labels(task.file)
+        print(f"\n{task.file.stem}: {labels['fault']} ({labels['where']})")
+        print("\n".join(answer.get("finding", ["  not convicted"])))
+    return 0
+
+
+def _finding(judgement: Judgement | None, where: str) -> list[str]:
+    """What, where and what to do: of a finding of the right kind, where there is one."""
+    errors = [
+        finding
+        for finding in (judgement.findings if judgement else ())
+        if finding.severity is Severity.ERROR
+    ]
+    if not errors:
+        return ["  not convicted"]
+    right = [finding for finding in errors if finding.code in KINDS[where]]
+    best = (right or errors)[0]
+    place = "nowhere"
+    if best.where is not None:
+        place = f"at {Path(best.where.file).name}:{best.where.line}"
+        place += f": `{best.where.text}`" if best.where.text else ""
+    parts = (best.title, place, best.remedy)
+    return [
+        line
+        for k, part in enumerate(parts)
+        for line in textwrap.wrap(
+            part,
+            80,
+            initial_indent="         " if k else f"  {best.code}  ",
+            subsequent_indent="         ",
+        )
+    ]
 
 
 # ------------------------------------------------------------------------- reporting

@@ -49,8 +49,15 @@ def test_almost_a_multiple_is_none():
 
 @pytest.mark.parametrize(
     ("value", "name"),
-    [(2.0, "2"), (0.25, "1/4"), (-1 / 3, "-1/3"), (0.7, "0.7"), (1234.5, "1.23e+03")],
+    [
+        (0.0, "0"),
+        (2.0, "2"),
+        (0.25, "1/4"),
+        (-1 / 3, "-1/3"),
+        (0.7, "0.7"),
+        (1234.5, "1.23e+03"),
+    ],
 )
 def test_numbers(value, name):
     assert number(value) == name
-    assert is_plain(name) == (value in (2.0, 0.25, -1 / 3))
+    assert is_plain(name) == (value in (0.0, 2.0, 0.25, -1 / 3))

@@ -156,30 +156,47 @@ class Known:
                     return row.values
         raise KeyError(name)
 
+    def _counts(self) -> Iterator[Number]:
+        """How many elements a mask of the call marks, or an integer tensor has equal."""
+        for one in self.tensors:
+            if one.values.dtype == torch.bool:
+                yield from _shares(one.name, one.values)
+            elif one.values.dtype == torch.int64:
+                for number in self.numbers:
+                    mask = one.values != number.values
+                    yield from _shares(f"{one.name} != {number.name}", mask)
+
     def _statistics(self, one: Named) -> Iterator[Named]:
         """Sizes of rows, and rows with those taken out, as normalisations have them."""
+        dims = one.values.dim()
+        for axis in ([-1] if dims else []) + ([0] if dims > 1 else []):
+            if one.values.shape[axis] > 1:
+                yield from self._along(one, axis)
+
+    def _along(self, one: Named, axis: int) -> Iterator[Named]:
         x, name = one.values, one.name
-        if not x.dim() or x.shape[-1] < 2:
-            return
-        variance = x.var(-1, keepdim=True, unbiased=False)
-        length = x.norm(dim=-1, keepdim=True)
-        square = x.square().mean(-1, keepdim=True)
-        centred = x - x.mean(-1, keepdim=True)
+        over = "" if axis == -1 else f", axis {axis}"
+        variance = x.var(axis, keepdim=True, unbiased=False)
+        length = x.norm(dim=axis, keepdim=True)
+        square = x.square().mean(axis, keepdim=True)
+        centred = x - x.mean(axis, keepdim=True)
         for text, values in (
-            (f"std({name})", variance.sqrt()),
-            (f"norm({name})", length),
-            (f"rms({name})", square.sqrt()),
-            (f"sum({name})", x.sum(-1, keepdim=True)),
+            (f"std({name}{over})", variance.sqrt()),
+            (f"norm({name}{over})", length),
+            (f"rms({name}{over})", square.sqrt()),
+            (f"sum({name}{over})", x.sum(axis, keepdim=True)),
         ):
             if _divides(values):
                 yield Named(text, values.expand_as(x))
         if _divides(length):
-            yield Named(f"{name} / norm({name})", x / length)
+            yield Named(f"{name} / norm({name}{over})", x / length)
         for label, eps in self._epsilons():
             deviation = (variance + eps).sqrt()
             if _divides(deviation):
-                words = f"({name} - mean({name})) / sqrt(var({name}){label})"
-                yield Named(words, centred / deviation)
+                below = f"sqrt(var({name}{over}){label})"
+                yield Named(
+                    f"({name} - mean({name}{over})) / {below}", centred / deviation
+                )
 
     def _epsilons(self) -> Iterator[tuple[str, float]]:
         """What is added to a variance: nothing, an argument, or what people write."""
@@ -212,6 +229,7 @@ class Known:
         for size, words in sizes.items():
             if size > 2:
                 found += _sizes(size, words)
+        found += self._counts()
         found += [Number(str(k), float(k), 3) for k in _SMALL]
         found += [Number(f"1/{k}", 1 / k, 3) for k in _SMALL]
         found += [
@@ -228,6 +246,21 @@ class Known:
             Number("3/4", 0.75, 4),
         ]
         return sorted(found, key=lambda n: n.rank)
+
+
+def _shares(words: str, mask: Tensor) -> list[Number]:
+    """How many elements a mask has, and what share of all."""
+    count, total = int(torch.count_nonzero(mask)), mask.numel()
+    if not 1 < count < total:
+        return []
+    some, one = f"the elements where {words}", f"one over the elements where {words}"
+    both = f"the share of elements where {words}"
+    return [
+        Number(str(count), float(count), 2, some),
+        Number(f"1/{count}", 1 / count, 2, one),
+        Number(f"{count}/{total}", count / total, 2, both),
+        Number(f"{total}/{count}", total / count, 2, f"one over {both}"),
+    ]
 
 
 def _divides(values: Tensor) -> bool:
@@ -253,6 +286,7 @@ def _functions_of(name: str, s: float) -> list[Number]:
         (f"1/(1 - `{name}`)", _inverse(1 - s)),
         (f"1 + `{name}`", 1 + s),
         (f"sqrt(`{name}`)", math.sqrt(abs(s))),
+        (f"log(`{name}`)", math.log(s) if s > 0 else math.inf),
         (f"1/sqrt(`{name}`)", _inverse(math.sqrt(abs(s)))),
     ]
     usable = [(n, v) for n, v in pairs if math.isfinite(v) and v not in (0, 1, -1)]

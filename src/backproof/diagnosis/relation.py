@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import torch
@@ -43,7 +44,10 @@ def _factor(got: Tensor, expected: Tensor) -> float | None:
     """The constant that `expected` is multiplied by, None where there is none."""
     if got.numel() < 2:
         return None
-    factor = float(got @ expected) / float(expected @ expected)
+    square = float(expected @ expected)
+    if not 0 < square < math.inf:
+        return None
+    factor = float(got @ expected) / square
     gap = float((got - factor * expected).abs().max())
     near = gap <= _SAME * max(float(got.abs().max()), abs(factor) * _size(expected))
     return factor if near and factor else None
@@ -66,6 +70,8 @@ def is_plain(named: str) -> bool:
 
 def number(factor: float) -> str:
     """A factor as a whole number, or one over it, where it is one."""
+    if not factor:
+        return "0"
     size, sign = abs(factor), "-" if factor < 0 else ""
     for value, form in ((size, "{}"), (1 / size, "1/{}")):
         whole = round(value)

@@ -8,6 +8,7 @@ from backproof.diagnosis.cause import Cause
 from backproof.diagnosis.causes.conjugate import conjugate
 from backproof.diagnosis.causes.cotangent_ignored import cotangent_ignored
 from backproof.diagnosis.causes.factor import factor
+from backproof.diagnosis.causes.formula import formula
 from backproof.diagnosis.causes.missing import missing
 from backproof.diagnosis.causes.negated import negated
 from backproof.diagnosis.causes.passed_through import passed_through
@@ -37,7 +38,7 @@ PLAIN: tuple[Cause, ...] = (
 LIBRARIES: tuple[Cause, ...] = (factor, term, stale)
 """Relations that are looked up, or need further calls."""
 
-LAST: tuple[Cause, ...] = (precision,)
-"""What remains when the form is right."""
+LAST: tuple[Cause, ...] = (precision, formula)
+"""What remains: the form is right but for digits, or the truth is known all the same."""
 
 __all__ = ["LAST", "LIBRARIES", "PLAIN"]

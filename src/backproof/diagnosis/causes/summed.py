@@ -35,7 +35,12 @@ def summed(suspect: Suspect) -> Explanation | None:
     """It is summed over the wrong axes, or over a part of what it should be."""
     if suspect.is_complex or suspect.power < PLAIN:
         return None
-    return _along_axes(suspect) or _by_index(suspect) or _over_a_part(suspect)
+    return (
+        _along_axes(suspect)
+        or _by_index(suspect)
+        or _over_a_part(suspect)
+        or _not_at_all(suspect)
+    )
 
 
 def _along_axes(suspect: Suspect) -> Explanation | None:
@@ -82,6 +87,28 @@ def _by_index(suspect: Suspect) -> Explanation | None:
                     f"does not add up what comes in for rows that `{one.name}` names "
                     "more than once",
                     "Accumulate: `index_add_`, or `index_put_(…, accumulate=True)`.",
+                    truth,
+                )
+    return None
+
+
+def _not_at_all(suspect: Suspect) -> Explanation | None:
+    """Each element gets its own part of a sum that all of them should get."""
+    shape = suspect.shape
+    for count in range(1, min(len(shape), _MOST_AXES) + 1):
+        for axes in itertools.combinations(range(len(shape)), count):
+            if all(shape[a] == 1 for a in axes):
+                continue
+            truth = [
+                c.reshape(shape).sum(axes, keepdim=True).expand(shape).reshape(-1)
+                for c in suspect.claims
+            ]
+            if suspect.witness.fit(truth).explains:
+                where = _named(axes)
+                return Explanation(
+                    f"is not summed over {where}",
+                    f"Sum over {where}, and give the sum to all elements along it: what "
+                    "forward spreads, backward adds up.",
                     truth,
                 )
     return None

@@ -166,6 +166,7 @@ def _terms(suspect: Suspect) -> Iterator[tuple[str, Gradients]]:
     basics = list(_basics(suspect))
     for name, source in sources:
         yield from _reduced(name, source, basics, shape)
+    yield from _of_normalisations(suspect, basics)
 
 
 def _transposed(suspect: Suspect) -> Iterator[tuple[str, Gradients]]:
@@ -203,15 +204,8 @@ def _reduced(
     name: str, source: Gradients, basics: list[Named], shape: Sequence[int]
 ) -> Iterator[tuple[str, Gradients]]:
     """f * sum(source * h) over the last axis, each other one, and all."""
-    if not shape:
-        return
-    axes: list[tuple[int, ...]] = [(a,) for a in reversed(range(len(shape)))]
-    if len(shape) > 1:
-        axes.append(tuple(range(len(shape))))
-        axes.append(tuple(range(1, len(shape))))
-        axes.append((len(shape) - 2, len(shape) - 1))
     shaped = [s.reshape(tuple(shape)) for s in source]
-    for axis in dict.fromkeys(axes):
+    for axis in _reductions(shape):
         along = "" if len(axis) == len(shape) else f", axis {_axes(axis)}"
         for inside in basics:
             sums = [(s * inside.values).sum(axis, keepdim=True) for s in shaped]
@@ -222,6 +216,37 @@ def _reduced(
                     f"{before}sum({product}{along})",
                     [(outside.values * s).reshape(-1) for s in sums],
                 )
+
+
+def _reductions(shape: Sequence[int]) -> list[tuple[int, ...]]:
+    """Sets of axes that people sum over: one, the last two, all, all but the first."""
+    dims = len(shape)
+    axes: list[tuple[int, ...]] = [(a,) for a in reversed(range(dims))]
+    if dims > 1:
+        axes += [tuple(range(dims)), tuple(range(1, dims)), (dims - 2, dims - 1)]
+    return list(dict.fromkeys(axes))
+
+
+def _of_normalisations(
+    suspect: Suspect, basics: list[Named]
+) -> Iterator[tuple[str, Gradients]]:
+    """Both terms that are missing where mean and deviation are taken for constants."""
+    shape = suspect.shape
+    shaped = [c.reshape(shape) for c in suspect.claims]
+    for axis in _reductions(shape):
+        along = "" if len(axis) == len(shape) else f", axis {_axes(axis)}"
+        for one in basics:
+            f = one.values
+            if not one.name:
+                continue
+            both = [
+                c.mean(axis, keepdim=True) + f * (c * f).mean(axis, keepdim=True)
+                for c in shaped
+            ]
+            yield (
+                f"(mean(claimed{along}) + {one.name} * mean(claimed * {one.name}{along}))",
+                [b.reshape(-1) for b in both],
+            )
 
 
 def _axes(axes: Sequence[int]) -> str:
