@@ -33,8 +33,8 @@ def test_a_wrong_gradient(check):
     result = check("wrong.py")
     assert result.exit_code == 1
     assert "WRONG         Square  wrong.py:4" in result.stdout
-    assert "BP101  the gradient of `x` is not forward's derivative" in result.stdout
-    assert "at wrong.py:10" in result.stdout
+    assert "BP101  the gradient of `x` is 3/2 times forward's deriv" in result.stdout
+    assert "at wrong.py:13: `return 3 * g * x`" in result.stdout
     assert "more: backproof explain BP101" in result.stdout
 
 
@@ -277,7 +277,9 @@ def test_the_worked_example_of_the_json_contract(check):
     assert subject["verdict"] == "wrong"
     assert subject["file"] == "wrong.py"
     finding = subject["findings"][0]
-    assert finding["where"] == {"file": "wrong.py", "line": 10, "column": None}
+    text = "return 3 * g * x"
+    where = {"file": "wrong.py", "line": 13, "column": None, "text": text}
+    assert finding["where"] == where
 
 
 class TestCtrlC:

@@ -69,10 +69,10 @@ def drawn_in_backward(trial: Trial, cotangent: Tensor) -> Operation | None:
 
     Costs 2 forwards and 1 backward.
     """
-    code = Places(trial).backward
-    if code is None:
+    places = Places(trial)
+    code, graph = places.backward, places.graph
+    if code is None or graph is None:
         return None
-    graph = trial.record()
     seen = operations_of(lambda: trial.pull(graph, cotangent), [code])
     found = [one for one in seen if one.random and one.where is not None]
     return found[0] if found else None

@@ -20,9 +20,10 @@ from torch import Tensor
 
 from backproof import dispatcher
 from backproof.battery.code import Code, code_of
+from backproof.errors import BadInput
 from backproof.records import Location
 from backproof.source import Method, calls_out, gradient_place, lines_run, save_place
-from backproof.trial import BackwardRaised, Graph, Trial
+from backproof.trial import BackwardRaised, Graph, Refused, Trial
 from backproof.trial.custom_nodes import custom_nodes
 
 _AHEAD = 4  # nodes between a Function and an input that only hand a gradient on
@@ -40,15 +41,23 @@ class Places:
         self.trial, self._subject = trial, trial.subject
 
     @functools.cached_property
-    def graph(self) -> Graph:
-        """A graph of its own. Costs 1 forward."""
-        return self.trial.record()
+    def graph(self) -> Graph | None:
+        """A graph of its own, None where forward refuses now. Costs 1 forward.
+
+        A place is not worth a verdict: whatever fails here only leaves it unknown.
+        """
+        try:
+            return self.trial.record()
+        except (BadInput, Refused):
+            return None
 
     @functools.cached_property
     def definition(self) -> type[torch.autograd.Function] | None:
         """The Function behind the subject: its own, else the only one in the graph."""
         if self._subject.definition is not None or self._subject.operator is not None:
             return self._subject.definition
+        if self.graph is None:
+            return None
         classes = {type(node)._forward_cls for node in custom_nodes(self.graph)}
         return classes.pop() if len(classes) == 1 else None
 
@@ -127,9 +136,9 @@ class Places:
     @functools.cached_property
     def lines(self) -> Sequence[int]:
         """The lines of backward that run, in order."""
-        if self.backward is None:
-            return []
         graph, trial = self.graph, self.trial
+        if self.backward is None or graph is None:
+            return []
 
         def pull() -> None:
             cotangent = trial.represent(torch.ones_like(graph.values))
@@ -160,6 +169,8 @@ class Places:
         if self._subject.definition is not None or self._subject.operator is not None:
             names = [n for n, _ in self.trial.named_arguments]
             return names.index(name) if name in names else None
+        if self.graph is None:
+            return None
         leaves = {
             id(leaf): i.name
             for i, leaf in zip(self.trial.inputs, self.graph.leaves, strict=True)

@@ -72,7 +72,8 @@ def _traced(examination: Examination, k: int, evidence: Evidence) -> Evidence:
 
 def _inside(trial: Trial, operation: str, tensor: Tensor) -> Evidence:
     """A tensor of the subject's own making that a Function inside of it changes."""
-    codes = forwards_in(trial.record())
+    graph = Places(trial).graph
+    codes = forwards_in(graph) if graph is not None else []
     seen = operations_of(trial.record, codes)
     plain = operation.removeprefix("aten.").partition(".")[0]
     found = [s for s in seen if s.where is not None and s.name == plain]

@@ -48,8 +48,8 @@ def leak(examination: Examination) -> Iterator[Evidence]:
 def _cycle(examination: Examination, alive: str, when: str) -> Evidence:
     """The evidence, with the cycle where it leads through an attribute of ctx."""
     trial = examination.trial
-    found = _attribute_in_cycle(trial.record())
     places = Places(trial)
+    found = _attribute_in_cycle(places.graph) if places.graph is not None else None
     path = "such as a tensor that is kept on ctx and leads back to it"
     where, remedy = None, ""
     if found is not None:

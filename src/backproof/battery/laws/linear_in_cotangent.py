@@ -8,7 +8,8 @@ homogeneous without being linear, such as clipping by norm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -46,7 +47,7 @@ def linear_in_cotangent(examination: Examination) -> Iterator[Evidence]:
     if not all(g is None or is_finite(g) for g in (*one, *two)):
         raise NotApplicable("the gradient is not finite: see BP109")
     scaled = examination.pull(examination.trial.represent(first * _SCALED))
-    answer = _answer(scaled, one)
+    answer = partial(_answer, scaled, one)
     yield _compare(
         examination,
         "a cotangent of the opposite sign and half the size",
@@ -110,7 +111,7 @@ def _compare(
     *,
     beside: Vector,
     exact: bool = False,
-    answer: str = "",
+    answer: Callable[[], str] = str,
 ) -> Evidence:
     """Whether two gradients are the same, relative to them and to one `beside` them.
 
@@ -135,7 +136,7 @@ def _compare(
     if share <= allowed:
         return held(f"{what} gives the gradient that linearity asks for", numbers)
     return broken(
-        f"backward is not linear in its cotangent{answer}\n"
+        f"backward is not linear in its cotangent{answer()}\n"
         f"for {what}\n"
         f"it is {share:.2g} away from what linearity asks for; rounding explains "
         f"{allowed:.1g}",
