@@ -51,6 +51,19 @@ SQUARE = """\
 """
 
 
+MIXED = """\
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.special.bessel_j0(x) + torch.lgamma(1 + x * x)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        {returns}
+"""
+
+
 def written(name, body, returns):
     """A module with one Function `name`, whose backward ends in `returns`."""
     indented = returns.replace("\n", "\n        ")
@@ -88,9 +101,7 @@ CAUSES = {
     "precision": written(
         "Tanh", TANH, "return (grad_output.half() * (1 - y * y).half()).to(x.dtype)"
     ),
-    "not_explained": written(
-        "Tanh", TANH, "return grad_output * torch.cos(x * y + 0.3 * x.abs().sqrt())"
-    ),
+    "not_explained": written("Mixed", MIXED, "return grad_output * x.exp2().lgamma()"),
 }
 
 OUTSIDE = """\

@@ -15,6 +15,7 @@ def tensor(*shape, seed):
 
 ARGUMENTS = {
     "Tanh": lambda: (tensor(4, 6, seed=0),),
+    "Mixed": lambda: (tensor(5, seed=0),),
     "Sine": lambda: (tensor(5, seed=0),),
     "Square": lambda: (tensor(5, seed=0),),
     "Exp": lambda: (tensor(5, seed=0),),
@@ -52,6 +53,12 @@ def test_a_law(code, tmp_path, shown):
     report = checked(code.lower(), LAWS[code], tmp_path, laws=[code])
     assert {f.code for f in report.findings} == {code}
     shown(f"also_{code}", report)
+
+
+def test_what_is_not_explained_says_so(tmp_path):
+    source = CAUSES["not_explained"]
+    report = checked("not_explained", source, tmp_path, laws=["BP101"])
+    assert "not explained" in report.findings[0].words
 
 
 def test_what_native_code_computes(tmp_path, shown):

@@ -113,12 +113,11 @@ def lines_of(found: Diagnosis) -> Iterator[str]:
     if explanation is not None and explanation.detail:
         yield explanation.detail
     if explanation is None and found.ruled_out:
-        listed = "; ".join(_lowered(r) for r in found.ruled_out)
-        yield f"not explained. Ruled out: {listed}"
-
-
-def _lowered(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
+        count = len(found.ruled_out)
+        yield (
+            f"not explained: {count} usual mistakes were tried and ruled out, which "
+            "`--verbose` lists"
+        )
 
 
 def numbers_of(found: Diagnosis) -> dict[str, Number]:
@@ -128,6 +127,8 @@ def numbers_of(found: Diagnosis) -> dict[str, Number]:
         "cause": found.explanation.cause if found.explanation else "not explained",
         "diagnosis_forwards": found.forwards,
     }
+    if found.explanation is None:
+        numbers["ruled_out"] = list(found.ruled_out)
     region = found.region
     if region is not None:
         numbers["region"] = region.words

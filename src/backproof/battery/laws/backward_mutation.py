@@ -128,7 +128,7 @@ def _evidence(places: Places, one: _Watched, by: Operation | None) -> Evidence:
     before, after = (t.reshape(-1)[at].item() for t in (one.before, one.tensor))
     copied = f"`{name}.clone()`" if name else "a clone of it"
     return broken(
-        f"backward overwrites the {one.kind}{called}{operation}\n"
+        f"backward changes the {one.kind}{called}{operation}\n"
         f"before backward {_shown(before)}, after it {_shown(after)} at {where_at}; "
         f"{int(changed.sum())} of {changed.numel()} elements are changed\n"
         f"{_CONSEQUENCE[one.kind]}",
