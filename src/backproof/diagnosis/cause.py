@@ -65,6 +65,7 @@ class Cause:
 
     def __call__(self, suspect: Suspect) -> Explanation | None:
         """The explanation under this cause's name."""
+        suspect.pulls = 0
         found = self.explain(suspect)
         if found is None:
             return None

@@ -32,7 +32,7 @@ _KINK_SLACK = 1.2  # as the referee has it, on half the gap of one-sided slopes
 _SAFE = 4.0  # a part of a line may bend more than the whole of it did
 _AVERAGED = 2**14  # elements above which a 16-bit tensor averages enough by itself
 _SINGLE = 2.0  # on the noise of a single element, which nothing averages
-_MOST_PULLS = 120  # backward calls that causes may make for one input
+_MOST_PULLS = 80  # backward calls that one cause may make
 
 
 class Spent(Exception):
@@ -92,6 +92,7 @@ class Suspect:
         cotangents: for which claims are known, float64 (num_outputs,) each.
         claims: backward of each of them, float64 (n,); zeros where it is None.
         known: the tensors and numbers of the call.
+        pulls: backward calls that the cause which is being asked has made.
         mask: the elements that are looked at, boolean (n,).
         witness: what is known of the true gradient there.
     """
@@ -100,7 +101,7 @@ class Suspect:
         self.charge, self.budget, self.known = charge, budget, known
         self.trial, self.referee = charge.referee.trial, charge.referee
         self.index = charge.index
-        self._pulls = 0
+        self.pulls = 0
         self._prepare()
         self.mask = torch.ones_like(self.claims[0], dtype=torch.bool)
         self.witness = self.witness_for(self.cotangents)
@@ -211,8 +212,8 @@ class Suspect:
 
     def tried(self, cotangents: Sequence[Tensor]) -> list[Tensor] | None:
         """The same for cotangents that a cause wants; None where it asks too much."""
-        self._pulls += len(cotangents)
-        if self._pulls > _MOST_PULLS:
+        self.pulls += len(cotangents)
+        if self.pulls > _MOST_PULLS:
             return None
         return [self.pulled(self.trial.represent(u)) for u in cotangents]
 
