@@ -16,6 +16,10 @@ Number = float | int | str | Sequence[float | int | str]
 """What evidence may carry: a number, a word, or a short list of them."""
 
 
+DIAGNOSIS = "diagnosis"
+"""The phase in which a verdict stands and only its words are looked for."""
+
+
 class Status(StrEnum):
     """What became of one law on one case."""
 

@@ -14,7 +14,15 @@ from backproof.battery.law import Law
 from backproof.battery.resolution import resolutions
 from backproof.battery.verdict import DECLARED, GRADIENT, fold_verdict
 from backproof.codes import page
-from backproof.records import Judgement, Outcome, Status, broken, left_out, undecided
+from backproof.records import (
+    DIAGNOSIS,
+    Judgement,
+    Outcome,
+    Status,
+    broken,
+    left_out,
+    undecided,
+)
 from backproof.subject import Case, Subject
 from backproof.trial import Trial
 
@@ -61,6 +69,7 @@ class Hearing:
         self._spending = Spending(budget)
         self._on_phase, self._phase, self._code = on_phase, "forward", GRADIENT
         self._on_broken = on_broken
+        self._diagnosing = False
         self._sittings: dict[int, _Sitting] = {}
         self._resolution: dict[str, float] = {}
         self._calls: dict[str, int] = {}
@@ -76,7 +85,7 @@ class Hearing:
         for k, law in self._turns(laws):
             sitting = self._sitting(k)
             if not sitting.over:
-                self._hear(sitting, law)
+                self._hear(sitting, law, on_outcome)
                 on_outcome()
         for k in list(self._sittings):
             self._close(k)
@@ -157,7 +166,9 @@ class Hearing:
                 sitting.over = True
         return self._sittings[k]
 
-    def _hear(self, sitting: _Sitting, law: Law) -> None:
+    def _hear(
+        self, sitting: _Sitting, law: Law, on_outcome: Callable[[], None]
+    ) -> None:
         if self._spending.over(self._num_calls()):
             self.outcomes.append(self._left_out(sitting, law))
             return
@@ -170,11 +181,23 @@ class Hearing:
             sitting.over = True
             return
         self.outcomes.append(outcome)
+        if outcome.status is Status.BROKEN and law.explain is not None:
+            on_outcome()  # it stands, whatever becomes of the diagnosis
+            outcome = self.outcomes[-1] = self._explained(law, sitting, outcome)
         self._tell_if_broken(outcome, sitting.examination)
         # Without a gradient there is nothing to measure behind the laws of its form.
         last = law.code == "BP502" and sitting.examination.backward_raised() is not None
         if outcome.status is Status.CRASHED or last:
             sitting.over = self.crashed = True
+
+    def _explained(self, law: Law, sitting: _Sitting, outcome: Outcome) -> Outcome:
+        self._diagnosing = True
+        try:
+            return law.explained(sitting.examination, outcome)
+        except SystemExit:
+            return outcome
+        finally:
+            self._diagnosing = False
 
     def _tell_if_broken(self, outcome: Outcome, examination: Examination) -> None:
         if outcome.status in (Status.BROKEN, Status.CRASHED):
@@ -210,8 +233,8 @@ class Hearing:
             self._resolution[key] = max(value, self._resolution.get(key, 0.0))
 
     def _enter(self, phase: str) -> None:
-        self._phase = phase
-        self._on_phase(phase, self._code)
+        self._phase = DIAGNOSIS if self._diagnosing else phase
+        self._on_phase(self._phase, self._code)
 
     def _entering(self, contexts: Sequence[Context]) -> Callable[[str], None]:
         codes = {f"context {one.name}": one.code for one in contexts}

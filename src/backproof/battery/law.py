@@ -8,6 +8,7 @@ evidence into an `Outcome`. To add one: a file in `laws/` with a function under
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,12 +34,15 @@ class Law:
         name: the measuring function's name.
         text: the law in one sentence.
         measure: yields evidence, or raises `NotApplicable`.
+        explain: yields the evidence of a broken law once more, with what is wrong, where
+            and what to do; it may run the subject again.
     """
 
     code: str
     name: str
     text: str
     measure: Measure
+    explain: Measure | None = None
 
     def __call__(self, examination: Examination) -> Outcome:
         """Measure, and fold what was measured."""
@@ -59,6 +63,19 @@ class Law:
             return self._outcome(examination, Status.CRASHED, *evidence)
         return self._outcome(examination, fold(evidence), *evidence)
 
+    def explained(self, examination: Examination, outcome: Outcome) -> Outcome:
+        """A broken outcome in words that say why; its status stays what it is."""
+        if self.explain is None or outcome.status is not Status.BROKEN:
+            return outcome
+        try:
+            evidence = tuple(self.explain(examination))
+        except Exception as error:  # words must not cost a verdict
+            first, *others = outcome.evidence
+            why = f"the diagnosis ended early: {type(error).__name__}: {error}"
+            first = dataclasses.replace(first, words=f"{first.words}\n{why}")
+            evidence = (first, *others)
+        return dataclasses.replace(outcome, evidence=evidence)
+
     def _outcome(
         self, examination: Examination, status: Status, *evidence: Evidence
     ) -> Outcome:
@@ -66,12 +83,12 @@ class Law:
         return Outcome(self.code, self.text, label, status, evidence)
 
 
-def law(code: str) -> Callable[[Measure], Law]:
+def law(code: str, *, explain: Measure | None = None) -> Callable[[Measure], Law]:
     """Make a measuring function the law `code`."""
 
     def wrap(measure: Measure) -> Law:
         text = (inspect.getdoc(measure) or "").splitlines()[0]
-        return Law(code, measure.__name__, text, measure)
+        return Law(code, measure.__name__, text, measure, explain)
 
     return wrap
 

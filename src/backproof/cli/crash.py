@@ -11,6 +11,7 @@ from backproof.cli.events import Begun, Failed, Judged, Phase
 from backproof.codes import page
 from backproof.inputs.raised import is_foreign
 from backproof.records import (
+    DIAGNOSIS,
     Evidence,
     Finding,
     Judgement,
@@ -105,6 +106,8 @@ def event(
     """
     if not phase.code:
         return Failed(begun.target, failure(phase, death))
+    if phase.name == DIAGNOSIS and known is not None and known.verdict.stands:
+        return Judged(_without_diagnosis(known, death))
     title = f"{phase.name} {death.words}"
     asked = page(phase.code).title
     detail = f"{death.detail} It ran for the law: {asked}.".lstrip()
@@ -122,6 +125,14 @@ def event(
             findings=(finding, *known.findings),
         )
     )
+
+
+def _without_diagnosis(known: Judgement, death: Death) -> Judgement:
+    """The verdict stands; the search for its reason is what ended."""
+    said = f"the diagnosis ended early: it {death.words}"
+    first, *others = known.findings
+    first = dataclasses.replace(first, words=f"{first.words}\n{said}")
+    return dataclasses.replace(known, findings=(first, *others))
 
 
 def failure(phase: Phase, death: Death) -> str:

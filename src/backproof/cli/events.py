@@ -71,7 +71,7 @@ class Phase:
     """What runs from now on.
 
     Attributes:
-        name: import, inputs, forward, backward, or "context compile_inductor".
+        name: import, inputs, forward, backward, diagnosis, or "context compile_inductor".
         code: of the law or context that it runs for, empty before there is one.
         patience: how many times as long as usual it may be silent.
     """

@@ -11,7 +11,7 @@ two share no code.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from backproof.battery.diagnosing import diagnoses, lines_of, numbers_of, title_of
 from backproof.battery.examination import Examination
@@ -29,7 +29,14 @@ _AT_A_KINK = (
 )
 
 
-@law("BP101")
+def _explained(examination: Examination) -> Iterator[Evidence]:
+    """The accusations once more, with a diagnosis of each: as many calls again."""
+    conclusion = examination.gradient.decided_by
+    found = dict(diagnoses(examination, conclusion))
+    yield from _wrong(examination, conclusion, found)
+
+
+@law("BP101", explain=_explained)
 def gradient(examination: Examination) -> Iterator[Evidence]:
     """Backward is the vector-Jacobian product of forward, for every differentiable input.
 
@@ -48,7 +55,7 @@ def gradient(examination: Examination) -> Iterator[Evidence]:
         yield _right(examination, found)
         yield from _unresolved(found)
     elif found.kind is Kind.WRONG:
-        yield from _wrong(examination, found.decided_by)
+        yield from _wrong(examination, found.decided_by, {})
     else:
         words = found.decided_by.words
         if found.wide is not None and found.wide.kind is Kind.RIGHT:
@@ -107,7 +114,11 @@ def _unresolved(found: Gradient) -> Iterator[Evidence]:
         )
 
 
-def _wrong(examination: Examination, conclusion: Conclusion) -> Iterator[Evidence]:
+def _wrong(
+    examination: Examination,
+    conclusion: Conclusion,
+    found: Mapping[str, Diagnosis],
+) -> Iterator[Evidence]:
     names = list(conclusion.wrong_inputs) or _only(examination)
     kinks, places = conclusion.kinks, Places(examination.trial)
     if kinks is not None and kinks.rejects:
@@ -116,7 +127,6 @@ def _wrong(examination: Examination, conclusion: Conclusion) -> Iterator[Evidenc
         yield _accuse(places, names, rejecting, remark, remedy=_AT_A_KINK)
         return
     every = list(conclusion.look.comparisons) if conclusion.look else []
-    found = dict(diagnoses(examination, conclusion))
     for name in names if conclusion.wrong_inputs else [""]:
         only = name or (names[0] if names else "")
         view = conclusion.inputs.get(name)
