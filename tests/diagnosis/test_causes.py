@@ -177,8 +177,8 @@ def test_what_nothing_explains_says_what_was_ruled_out():
     x = normal(*X).detach().sigmoid().requires_grad_()
     assert numbers(odd, x)["cause"] == "not explained"
     text = words(odd, x)
-    assert "not explained" in text
-    assert "wrong sign" in text
+    assert "not explained; ruled out: missing, " in text
+    assert "negated, " in text
 
 
 def test_constants_are_named_for_what_they_are():

@@ -113,11 +113,8 @@ def lines_of(found: Diagnosis) -> Iterator[str]:
     if explanation is not None and explanation.detail:
         yield explanation.detail
     if explanation is None and found.ruled_out:
-        count = len(found.ruled_out)
-        yield (
-            f"not explained: {count} usual mistakes were tried and ruled out, which "
-            "`--verbose` lists"
-        )
+        names = ", ".join(name.replace("_", " ") for name in found.ruled_out)
+        yield f"not explained; ruled out: {names}"
 
 
 def numbers_of(found: Diagnosis) -> dict[str, Number]:

@@ -51,7 +51,7 @@ class Diagnosis:
         explanation: the relation that explains the evidence, None where none does.
         region: the elements that are wrong, None where they were not found.
         example: one of them, where it could be measured alone.
-        ruled_out: the relations that were tried and do not explain it.
+        ruled_out: names of the causes that were tried and do not explain it.
         forwards: forward calls that it took.
     """
 
@@ -177,7 +177,7 @@ class _Study:
             explanation,
             region,
             self._example(region, truth),
-            () if explanation else tuple(c.relation for c in self.asked),
+            () if explanation else tuple(c.name for c in self.asked),
         )
 
     def _example(
