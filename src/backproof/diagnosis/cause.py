@@ -55,7 +55,7 @@ class Cause:
 
     Attributes:
         name: of the function and its file.
-        relation: its docstring's first line, said where it was ruled out.
+        relation: its docstring's first line.
         explain: None where it does not explain the evidence.
     """
 
