@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from backproof.battery.examination import Examination
@@ -24,10 +26,11 @@ def shared_state(examination: Examination) -> Iterator[Evidence]:
     Settings in dictionaries and changing globals that backward reads are such state too:
     they are moved between forward and backward.
 
-    The second call has other values, and other fractions among its plain arguments.
+    The second call has other values, other fractions among its plain arguments, and its
+    integers and masks in another order.
 
-    Cost: 7 forwards and 7 backwards; 1 and 1 for each number that backward looks up, and
-    1 forward where there are fractions.
+    Cost: 8 forwards and 7 backwards; 1 and 1 for each number that backward looks up, and
+    1 forward where there are fractions, integers or masks.
     Blind to: state that only calls of another shape share.
     """
     if examination.backward_raised() is not None:
@@ -74,9 +77,12 @@ def shared_state(examination: Examination) -> Iterator[Evidence]:
 
 
 def _with_other_numbers(trial: Trial, values: list[Tensor]) -> Trial:
-    """The call with its plain fractions changed; itself where forward does not bear it."""
-    leaves = [1.25 * v if type(v) is float else v for v in trial.leaves]
-    if all(type(v) is not float for v in leaves):
+    """The call with other fractions, and integers and masks in another order.
+
+    Itself where forward does not bear it.
+    """
+    leaves = [_other(v) for v in trial.leaves]
+    if all(new is old for new, old in zip(leaves, trial.leaves, strict=True)):
         return trial
     other = trial.with_leaves(leaves)
     try:
@@ -84,6 +90,15 @@ def _with_other_numbers(trial: Trial, values: list[Tensor]) -> Trial:
     except (BadInput, Refused):
         return trial
     return other if other.outputs == trial.outputs else trial
+
+
+def _other(leaf: Any) -> Any:
+    if type(leaf) is float:
+        return 1.25 * leaf
+    kinds = (torch.bool, torch.int32, torch.int64)
+    if isinstance(leaf, Tensor) and leaf.dtype in kinds and leaf.numel() > 1:
+        return leaf.flip(tuple(range(leaf.dim())))
+    return leaf
 
 
 def _disturbed(

@@ -22,6 +22,7 @@ from backproof.diagnosis.causes.transposed import transposed
 from backproof.diagnosis.causes.variant import variant
 
 PLAIN: tuple[Cause, ...] = (
+    stale,
     missing,
     cotangent_ignored,
     passed_through,
@@ -33,10 +34,13 @@ PLAIN: tuple[Cause, ...] = (
     transposed,
     variant,
 )
-"""Relations without anything to choose, asked of the whole and of a part of the input."""
+"""Relations without anything to choose, asked of the whole and of a part of the input.
 
-LIBRARIES: tuple[Cause, ...] = (factor, term, stale)
-"""Relations that are looked up, or need further calls."""
+Where backward reads what other calls leave, no experiment means anything: that is first.
+"""
+
+LIBRARIES: tuple[Cause, ...] = (factor, term)
+"""Relations that are looked up."""
 
 LAST: tuple[Cause, ...] = (precision, formula)
 """What remains: the form is right but for digits, or the truth is known all the same."""
