@@ -93,6 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument(
         "--laws", help="codes to ask, with commas between (default: all laws)"
     )
+    options.add_argument(
+        "--seeds", type=int, help="of section `single`, an op (default: 50, quick: 3)"
+    )
     given = options.parse_args(arguments)
     prepare()
     plan = Plan(
@@ -100,6 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given.seed,
         given.jobs,
         given.laws.split(",") if given.laws else None,
+        given.seeds or (3 if given.quick else 50),
         quick=given.quick,
     )
     rows, targets = [], []
@@ -128,6 +132,7 @@ class Plan:
     seed: int
     jobs: int
     laws: Sequence[str] | None
+    seeds: int
     quick: bool
 
 
@@ -615,8 +620,8 @@ _SPOILT = {"zero": 0.0, "twice": 2.0, "negated": -1.0}
 
 
 def _singles(plan: Plan) -> tuple[list[Row], list[Target]]:
-    elements, seeds = (10**4, 3) if plan.quick else (10**6, 50)
-    tasks = [(op, seed) for op in _SINGLES for seed in range(seeds)]
+    elements = 10**4 if plan.quick else 10**6
+    tasks = [(op, seed) for op in _SINGLES for seed in range(plan.seeds)]
     work = functools.partial(measure_single, elements=elements)
     rows = list(each(work, tasks, jobs=plan.jobs, words="single elements"))
     allowed = int(2 * math.log2(elements) + 10)
