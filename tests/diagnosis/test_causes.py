@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from backproof.diagnosis.causes import LAST, LIBRARIES, PLAIN
+from backproof.diagnosis.causes import FIRST, LAST, LIBRARIES, PLAIN
 from tests.diagnosis.asking import made, named, normal, numbers, words
 
 X = (6, 8)
@@ -177,7 +177,7 @@ def test_what_nothing_explains_says_what_was_ruled_out():
     x = normal(*X).detach().sigmoid().requires_grad_()
     assert numbers(odd, x)["cause"] == "not explained"
     text = words(odd, x)
-    assert "not explained; ruled out: missing, " in text
+    assert "not explained; ruled out: stale, missing, " in text
     assert "negated, " in text
 
 
@@ -209,6 +209,6 @@ def test_constants_are_named_for_what_they_are():
 
 
 def test_every_cause_has_a_relation_and_a_name_of_its_own():
-    every = (*PLAIN, *LIBRARIES, *LAST)
+    every = (*FIRST, *PLAIN, *LIBRARIES, *LAST)
     assert len({cause.name for cause in every}) == len(every)
     assert all(cause.relation.startswith(("It ", "Its ", "A ")) for cause in every)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from backproof.diagnosis.cause import Cause, Explanation
-from backproof.diagnosis.causes import LAST, LIBRARIES, PLAIN
+from backproof.diagnosis.causes import FIRST, LAST, LIBRARIES, PLAIN
 from backproof.diagnosis.charge import Charge
 from backproof.diagnosis.known import Known
 from backproof.diagnosis.region import Region, element, name_of
@@ -95,7 +95,7 @@ class _Study:
 
     def result(self) -> Diagnosis:
         whole = self.suspect
-        explanation = self._ask(PLAIN, whole)
+        explanation = self._ask((*FIRST, *PLAIN), whole)
         if explanation is not None and explanation.settled:
             return self._found(explanation, whole, None)
         place = locate(whole)

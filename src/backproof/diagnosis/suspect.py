@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -102,6 +103,7 @@ class Suspect:
         self.trial, self.referee = charge.referee.trial, charge.referee
         self.index = charge.index
         self.pulls = 0
+        self._single: dict[tuple[int, int], Line] = {}  # lines of one element, kept
         self._prepare()
         self.mask = torch.ones_like(self.claims[0], dtype=torch.bool)
         self.witness = self.witness_for(self.cotangents)
@@ -140,6 +142,16 @@ class Suspect:
     def outputs(self) -> Sequence[Output]:
         """The outputs of the call."""
         return self.trial.outputs
+
+    @functools.cached_property
+    def cotangent_name(self) -> str:
+        """What backward calls its first cotangent, `g` where that is unknown."""
+        definition = self.trial.subject.definition
+        try:
+            names = list(inspect.signature(definition.backward).parameters)  # type: ignore[union-attr]
+        except (AttributeError, TypeError, ValueError):
+            return "g"
+        return names[1] if len(names) > 1 else "g"
 
     @property
     def is_complex(self) -> bool:
@@ -341,6 +353,9 @@ class Suspect:
 
     def line(self, mask: Tensor, number: int = 0) -> Line:
         """Forward with only the elements in `mask` (n,) moving: 2 forwards."""
+        at = int(mask.to(torch.uint8).argmax()) if int(mask.sum()) == 1 else None
+        if at is not None and (at, number) in self._single:
+            return self._single[at, number]
         self.budget.need(2)
         m = float(self.response.precision.ratio)
         step = torch.where(mask, self.full_steps[number], 0.0)
@@ -349,12 +364,15 @@ class Suspect:
             for side in (1.0, -1.0)
         )
         change = torch.where(self.smooth, (ahead - behind) / (2 * m), 0.0)
-        return Line(
+        line = Line(
             step,
             change,
             self.response.noise / (math.sqrt(2) * m),
             torch.where(change != 0, _SAFE * self._bend, 0.0),
         )
+        if at is not None:
+            self._single[at, number] = line
+        return line
 
     def moved(self, mask: Tensor) -> Tensor:
         """The outputs that change when the elements in `mask` do: 1 forward."""

@@ -201,7 +201,8 @@ class Trial:
             self._learn_outputs(found)
         by_name = dict(found)
         tensors = [by_name[o.name] for o in self.outputs]
-        seen = flat([t.detach() for t in tensors])
+        # A copy: backward may write to what it saved.
+        seen = flat([t.detach() for t in tensors]).clone()
         return Graph(leaves, tensors, seen, handed, found, values)
 
     def pull(

@@ -82,8 +82,8 @@ EXACTLY = {  # code: (forwards, backwards) with one input, and with two
     "BP201": ((2, 0), (2, 0)),
     "BP202": ((1, 1), (1, 1)),
     "BP203": ((2, 2), (3, 3)),  # an argument each, and the output
-    "BP204": ((5, 4), (5, 4)),
-    "BP205": ((7, 7), (7, 7)),
+    "BP204": ((6, 4), (6, 4)),
+    "BP205": ((8, 7), (8, 7)),
     "BP206": ((1, 4), (1, 4)),
     "BP208": ((1, 0), (1, 0)),
     "BP501": ((0, 0), (0, 0)),  # the subject is no Function's own apply

@@ -25,7 +25,7 @@ def captured_tensor(examination: Examination) -> Iterator[Evidence]:
     Such a tensor is moved for one forward and put back: where the outputs follow it and
     their graph does not lead to it, it never gets its gradient.
 
-    Cost: 1 forward, and 1 for each captured tensor outside of the graph.
+    Cost: 1 forward, and 2 for each captured tensor outside of the graph.
     Blind to: tensors that are found through attributes of objects, or by native code.
     """
     trial = examination.trial

@@ -21,8 +21,10 @@ from backproof.diagnosis.causes.term import term
 from backproof.diagnosis.causes.transposed import transposed
 from backproof.diagnosis.causes.variant import variant
 
+FIRST: tuple[Cause, ...] = (stale,)
+"""Where backward reads what other calls leave, no other experiment means anything."""
+
 PLAIN: tuple[Cause, ...] = (
-    stale,
     missing,
     cotangent_ignored,
     passed_through,
@@ -34,10 +36,7 @@ PLAIN: tuple[Cause, ...] = (
     transposed,
     variant,
 )
-"""Relations without anything to choose, asked of the whole and of a part of the input.
-
-Where backward reads what other calls leave, no experiment means anything: that is first.
-"""
+"""Relations without anything to choose, asked of the whole and of a part of the input."""
 
 LIBRARIES: tuple[Cause, ...] = (factor, term)
 """Relations that are looked up."""
@@ -45,4 +44,4 @@ LIBRARIES: tuple[Cause, ...] = (factor, term)
 LAST: tuple[Cause, ...] = (precision, formula)
 """What remains: the form is right but for digits, or the truth is known all the same."""
 
-__all__ = ["LAST", "LIBRARIES", "PLAIN"]
+__all__ = ["FIRST", "LAST", "LIBRARIES", "PLAIN"]

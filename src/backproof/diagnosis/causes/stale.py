@@ -13,20 +13,19 @@ from backproof.trial.elsewhere import elsewhere
 @cause
 def stale(suspect: Suspect) -> Explanation | None:
     """It changes when forward is called with other values in between."""
-    trial, cotangent = suspect.trial, suspect.cotangents[0]
-    suspect.budget.need(3)
+    trial, cotangent, index = suspect.trial, suspect.cotangents[-1], suspect.index
+    suspect.budget.need(2)
     try:
-        other = elsewhere(trial)
         graph = trial.record([p.values for p in trial.points])
-        before = trial.pull(graph, cotangent)[suspect.index]
-        again = trial.pull(graph, cotangent)[suspect.index]
-        trial.record(other)
-        after = trial.pull(graph, cotangent)[suspect.index]
+        before = trial.pull(graph, cotangent)[index]
+        again = trial.pull(graph, cotangent)[index]
+        elsewhere(trial)  # which calls forward there
+        after = trial.pull(graph, cotangent)[index]
     except (Refused, BackwardRaised):
         return None
-    if before is None or after is None or again is None:
+    if before is None or again is None or after is None:
         return None
-    if not torch.equal(before, again) or torch.equal(before, after):
+    if not torch.equal(before, again) or torch.equal(again, after):
         return None
     return Explanation(
         "changes when forward is called with other values in between: backward reads "

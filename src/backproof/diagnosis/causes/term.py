@@ -123,7 +123,10 @@ def _axes_in(suspect: Suspect, label: str) -> Sequence[int]:
 def _product_rule(suspect: Suspect) -> Explanation | None:
     """Element by element: the rest is the cotangent, or the claim, times something."""
     rest = suspect.beside_claims()
-    sources = {"g": cotangents_like(suspect), "claimed": suspect.claims}
+    sources = {
+        suspect.cotangent_name: cotangents_like(suspect),
+        "claimed": suspect.claims,
+    }
     for name, source in sources.items():
         found = multiple(rest, source) if source is not None else None
         if found is not None:
@@ -139,11 +142,10 @@ def _product_rule(suspect: Suspect) -> Explanation | None:
 def _lacking(suspect: Suspect, label: str, rest: Gradients) -> Explanation:
     truth = [c + r for c, r in zip(suspect.claims, rest, strict=True)]
     signed = f"- {label[1:]}" if label.startswith("-") else f"+ {label}"
+    gloss = ", with `claimed` what backward returns now" if "claimed" in label else ""
     return Explanation(
-        f"lacks the term {signed}, g the cotangent"
-        if "g" in label.split(" * ", maxsplit=1)[0].split("(")
-        else f"lacks the term {signed}",
-        f"Add {signed}: one part of a product or chain rule is missing.",
+        f"lacks the term {signed}",
+        f"Add {signed}{gloss}: one part of a product or chain rule is missing.",
         truth,
     )
 
@@ -154,7 +156,7 @@ def _terms(suspect: Suspect) -> Iterator[tuple[str, Gradients]]:
     sources = [("claimed", suspect.claims)]
     cotangents = cotangents_like(suspect)
     if cotangents is not None:
-        sources.insert(0, ("g", cotangents))
+        sources.insert(0, (suspect.cotangent_name, cotangents))
     for name, _, claims in suspect.other_claims():
         if claims[0].numel() == suspect.claims[0].numel():
             yield f"the gradient of {name}", claims
