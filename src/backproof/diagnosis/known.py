@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from backproof.diagnosis.region import broadcasts
+from backproof.source import method_of
 from backproof.trial import Trial
 
 _SMALL = range(2, 13)
@@ -105,9 +106,11 @@ class Known:
                 self.numbers.append(
                     Named(name, torch.tensor(float(leaf), dtype=torch.float64))
                 )
+        named = output_names(trial)
         for output in trial.outputs:
             if not output.dtype.is_complex:
-                self._add(output.name, values[output.part].reshape(output.shape))
+                name = named.get(output.name, output.name)
+                self._add(name, values[output.part].reshape(output.shape))
 
     def _add(self, name: str, tensor: Tensor) -> None:
         if tensor.layout is not torch.strided or tensor.is_meta or tensor.is_quantized:
@@ -134,12 +137,16 @@ class Known:
             shape: what they have to broadcast to.
             at: flat indices, to have their values there alone.
         """
-        for one in self.fitting(shape):
-            here = one.values if at is None else one.values.reshape(-1)[at]
-            for text, function in _FUNCTIONS:
-                values = function(here)
+        fitting = list(self.fitting(shape))
+        here = [
+            one.values if at is None else one.values.reshape(-1)[at] for one in fitting
+        ]
+        for text, function in _FUNCTIONS:  # the plainest first, of whichever tensor
+            for one, x in zip(fitting, here, strict=True):
+                values = function(x)
                 if bool(torch.isfinite(values).all()) and not is_constant(values):
                     yield Named(text.format(one.name), values)
+        for one in fitting:
             if at is None or one.values.numel() <= _LARGE:
                 for row in self._statistics(one):
                     values = row.values if at is None else row.values.reshape(-1)[at]
@@ -261,6 +268,25 @@ def _shares(words: str, mask: Tensor) -> list[Number]:
         Number(f"{count}/{total}", count / total, 2, both),
         Number(f"{total}/{count}", total / count, 2, f"one over {both}"),
     ]
+
+
+def output_names(trial: Trial) -> dict[str, str]:
+    """What forward itself calls its outputs, where it returns plain names."""
+    definition = trial.subject.definition
+    method = method_of(definition.forward) if definition is not None else None
+    if method is None or len(method.returns) != 1:
+        return {}
+    elements = method.returns[0].elements
+    texts = [e.text if e is not None else "" for e in elements]
+    labels = (
+        ["output"] if len(texts) == 1 else [f"output[{k}]" for k in range(len(texts))]
+    )
+    taken = set(trial.names)
+    return {
+        label: text
+        for label, text in zip(labels, texts, strict=True)
+        if text.isidentifier() and text not in taken
+    }
 
 
 def _divides(values: Tensor) -> bool:
