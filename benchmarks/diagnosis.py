@@ -48,6 +48,7 @@ from torch import Tensor
 
 import backproof
 from backproof.records import Evidence, Judgement, Severity, Status
+from backproof.source import method_of
 
 BY_LAW: dict[str, tuple[str, ...]] = {
     # Right on the plain call, so that no gradient there is to be explained. The law
@@ -410,9 +411,16 @@ def evaluated(expression: str, fault: Fault, arguments: Sequence[Any]) -> Tensor
         return mask
     with torch.no_grad():
         output = fault.function.apply(*arguments)
-        known = dict(zip(names, arguments, strict=True)) | {"output": output}
+        known = dict(zip(names, arguments, strict=True)) | _outputs(fault, output)
         found = torch.as_tensor(eval(expression, known), dtype=torch.bool)
     return found.expand(shape)
+
+
+def _outputs(fault: Fault, output: Any) -> dict[str, Any]:
+    """The output by the name that forward has for it, and as `output`."""
+    method = method_of(fault.function.forward)
+    texts = [e.text for r in method.returns for e in r.elements] if method else []
+    return {"output": output} | {text: output for text in texts if text.isidentifier()}
 
 
 # ----------------------------------------------------------- reporting the causes

@@ -52,7 +52,7 @@ def diagnosis_of(
 def _inquiry(examination: Examination, conclusion: Conclusion) -> Inquiry | None:
     """The inquiry that the conclusion is of."""
     for inquiry in (examination.wide, examination.inquiry):
-        if inquiry is not None and conclusion.look in inquiry.looks:
+        if inquiry is not None and any(k is conclusion.look for k in inquiry.looks):
             return inquiry
     return None
 

@@ -123,10 +123,22 @@ class Known:
         self.tensors.append(Named(name, tensor))
 
     def fitting(self, shape: Sequence[int]) -> Iterator[Named]:
-        """The real tensors that broadcast to `shape`, as float64 in that shape."""
+        """The real tensors that broadcast to `shape`, as float64 in that shape.
+
+        A vector may go along any axis of its length, as a channel's gain does.
+        """
         for one in self.tensors:
-            if not one.values.is_complex() and broadcasts(one.values.shape, shape):
-                yield Named(one.name, one.values.double().expand(tuple(shape)))
+            x = one.values
+            if x.is_complex():
+                continue
+            if broadcasts(x.shape, shape):
+                yield Named(one.name, x.double().expand(tuple(shape)))
+            if x.dim() != 1 or x.numel() < 2:
+                continue
+            for axis, size in enumerate(shape[:-1]):
+                if size == x.numel():
+                    along = x.double().reshape(-1, *[1] * (len(shape) - axis - 1))
+                    yield Named(f"{one.name} (axis {axis})", along.expand(tuple(shape)))
 
     def factors(
         self, shape: Sequence[int], at: Tensor | None = None

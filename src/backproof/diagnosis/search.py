@@ -29,7 +29,7 @@ from backproof.diagnosis.witness import Witness
 
 _GALLOP = 8
 _MOST_CANDIDATES = 8  # regions that are tested one by one
-_NEARLY_ALL = 0.9  # of the elements: a vague region of that size is no place
+_MOST_VAGUE = 0.5  # of the elements: a region that only has ends is then no place
 _CLEAR = 0.2  # of an element's size: a bar below it says that the element is right
 _STEPS = (2, 3, 4)  # of strided regions that are tried
 
@@ -188,10 +188,9 @@ class _Search:
     # -------------------------------------------------------------------- conclusions
 
     def _at_one(self, inner: int) -> Place:
+        """What halving left: every other half was right, or the rest without it."""
         mask = self._inside(inner, inner + 1)
-        sure = self._is_clean(~mask)
-        region = name_of(self.suspect.elements(mask), self.suspect.field)
-        return Place(region, sure=sure)
+        return Place(name_of(self.suspect.elements(mask), self.suspect.field))
 
     def _between(self, first: int, last: int) -> Place:
         """The region with these ends: of the candidates, the smallest that holds."""
@@ -244,7 +243,7 @@ class _Search:
         suspect, shape = self.suspect, self.suspect.shape
         mask = self._inside(first, last + 1)
         hit = suspect.elements(mask)
-        if int(torch.count_nonzero(hit)) > _NEARLY_ALL * hit.numel():
+        if int(torch.count_nonzero(hit)) > _MOST_VAGUE * hit.numel():
             return Place(None, sure=False)
         flat = hit.reshape(-1).nonzero().reshape(-1)
         ends = [element(suspect.name, shape, int(k)) for k in (flat[0], flat[-1])]

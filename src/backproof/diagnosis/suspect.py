@@ -33,6 +33,9 @@ _KINK_SLACK = 1.2  # as the referee has it, on half the gap of one-sided slopes
 _SAFE = 4.0  # a part of a line may bend more than the whole of it did
 _AVERAGED = 2**14  # elements above which a 16-bit tensor averages enough by itself
 _SINGLE = 2.0  # on the noise of a single element, which nothing averages
+_OTHER = (
+    0.625  # of the size of the charge's cotangents: a single one may share their sign
+)
 _MOST_PULLS = 80  # backward calls that one cause may make
 
 
@@ -208,11 +211,11 @@ class Suspect:
         self.claims = [self.pulled(u) for u in self.cotangents]
 
     def _chosen(self) -> list[Tensor]:
-        """The cotangents of the charge, and one more with other signs."""
+        """The cotangents of the charge, and one more that differs from them everywhere."""
         given = [torch.where(self.smooth, u, 0.0) for u in self.charge.cotangents]
         first = given[0]
         drawn = signs(stream(self.charge.seed, 801), first.numel())
-        return [*given, first.abs() * drawn]
+        return [*given, _OTHER * first.abs() * drawn]
 
     def pulled(self, cotangent: Tensor) -> Tensor:
         """This input's gradient for a cotangent, float64 (n,)."""

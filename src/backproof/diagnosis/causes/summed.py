@@ -12,6 +12,7 @@ from torch import Tensor
 
 from backproof.diagnosis.cause import PLAIN, Explanation, cause
 from backproof.diagnosis.suspect import Suspect
+from backproof.diagnosis.witness import Gradients
 
 _MOST_AXES = 4
 _GROUPS = (2, 3, 4, 8)  # sizes of groups of which backward takes one
@@ -82,7 +83,9 @@ def _by_index(suspect: Suspect) -> Explanation | None:
                 .reshape(-1)
                 for u in suspect.cotangents
             ]
-            if suspect.witness.fit(truth).explains:
+            if suspect.witness.fit(truth).explains and _overwritten(
+                suspect, truth, index
+            ):
                 return Explanation(
                     f"does not add up what comes in for rows that `{one.name}` names "
                     "more than once",
@@ -90,6 +93,16 @@ def _by_index(suspect: Suspect) -> Explanation | None:
                     truth,
                 )
     return None
+
+
+def _overwritten(suspect: Suspect, truth: Gradients, index: Tensor) -> bool:
+    """Whether all that is wrong is in rows named twice, which do get something."""
+    shape = suspect.shape
+    claims = torch.stack([c.reshape(shape[0], -1) for c in suspect.claims])
+    true = torch.stack([t.reshape(shape[0], -1) for t in truth])
+    wrong = ((claims - true).abs() > _ROUNDING * true.abs()).any(0).any(-1)
+    several = torch.bincount(index, minlength=shape[0]) > 1
+    return bool(several[wrong].all()) and bool(claims[:, wrong].any(-1).all())
 
 
 def _not_at_all(suspect: Suspect) -> Explanation | None:
@@ -215,6 +228,11 @@ def _other_ways(
         if axes != right:
             yield f"is the sum over {_named(axes)} of", [t.sum(axes) for t in tensors]
     yield "is the mean of", [t.mean(right) for t in tensors]
+    if math.prod(shape) > 1:
+        yield (
+            "has in each element the sum over all axes of",
+            [t.sum().expand(tuple(shape)) for t in tensors],
+        )
     for index, which in ((0, "first"), (-1, "last")):
         yield (
             f"is the {which} slice of",

@@ -63,6 +63,9 @@ def _orders(shape: tuple[int, ...]) -> Iterator[tuple[str, Reorder]]:
             "is in the memory order of its transpose",
             functools.partial(_laid_out, turned=[shape[a] for a in order], order=order),
         )
+    for both in _pairs(len(shape)):
+        words = f"is in reverse order along axes {' and '.join(map(str, both))}"
+        yield words, functools.partial(_flipped, axis=both)
     for axis in axes:
         if shape[axis] < 2:
             continue
@@ -73,6 +76,14 @@ def _orders(shape: tuple[int, ...]) -> Iterator[tuple[str, Reorder]]:
             yield words, functools.partial(_rolled, axis=axis, step=step)
             words = f"{words}, with zero at the end"
             yield words, functools.partial(_shifted, axis=axis, step=step)
+
+
+def _pairs(dims: int) -> Iterator[tuple[int, ...]]:
+    """The last two axes, and all of them, where those are several."""
+    if dims > 1:
+        yield dims - 2, dims - 1
+    if dims > 2:
+        yield tuple(range(dims))
 
 
 def _permuted(gradient: Tensor, order: tuple[int, ...]) -> Tensor:
@@ -86,7 +97,7 @@ def _laid_out(gradient: Tensor, turned: list[int], order: tuple[int, ...]) -> Te
     )
 
 
-def _flipped(gradient: Tensor, axis: int) -> Tensor:
+def _flipped(gradient: Tensor, axis: int | tuple[int, ...]) -> Tensor:
     return gradient.flip(axis)
 
 
