@@ -9,7 +9,7 @@ from typing import Protocol
 from torch import Tensor
 
 from backproof.probe import Ladder, Precision, Response
-from backproof.trial import Trial
+from backproof.trial import Graph, Trial
 
 Lines = list[list[Tensor | None]]
 """Lines to be summed; each has one float64 (n_i,) an input, None where it stays put."""
@@ -21,6 +21,10 @@ class Referee(Protocol):
     @property
     def trial(self) -> Trial:
         """The subject on its case."""
+
+    @property
+    def graph(self) -> Graph:
+        """Forward's record at the case."""
 
     @property
     def values(self) -> Tensor:

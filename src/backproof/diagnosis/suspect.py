@@ -204,7 +204,7 @@ class Suspect:
             self.ladders, self.response = list(charge.ladders), charge.response
             self.smooth = self.response.smooth
         else:
-            self.ladders, self.response = self._climb(None)
+            self.ladders, self.response = self._climb()
             self.smooth = self.response.smooth & charge.response.smooth
         self.cotangents = self._chosen()
         self.none = True
@@ -215,7 +215,7 @@ class Suspect:
         given = [torch.where(self.smooth, u, 0.0) for u in self.charge.cotangents]
         first = given[0]
         drawn = signs(stream(self.charge.seed, 801), first.numel())
-        return [*given, _OTHER * first.abs() * drawn]
+        return [*given, self.trial.represent(_OTHER * first.abs() * drawn)]
 
     def pulled(self, cotangent: Tensor) -> Tensor:
         """This input's gradient for a cotangent, float64 (n,)."""
@@ -225,12 +225,20 @@ class Suspect:
         self.none = False
         return gradient
 
+    def _tried(self, cotangent: Tensor) -> Tensor:
+        """The same for a cotangent that nobody asks for again."""
+        handed = self.trial.represent(cotangent)
+        gradient = self.trial.pull(self.referee.graph, handed)[self.index]
+        if gradient is None:
+            return torch.zeros_like(self.values)
+        return gradient.nan_to_num_(0.0, 0.0, 0.0)
+
     def tried(self, cotangents: Sequence[Tensor]) -> list[Tensor] | None:
         """The same for cotangents that a cause wants; None where it asks too much."""
         self.pulls += len(cotangents)
         if self.pulls > _MOST_PULLS:
             return None
-        return [self.pulled(self.trial.represent(u)) for u in cotangents]
+        return [self._tried(u) for u in cotangents]
 
     def claims_with(self, index: int, values: Tensor) -> list[Tensor]:
         """The claims if input `index` had these values (n,) instead: 1 forward.
@@ -270,13 +278,13 @@ class Suspect:
             self.charge.rounding,
         )
 
-    def _climb(self, mask: Tensor | None) -> tuple[list[Ladder], Response]:
+    def _climb(self) -> tuple[list[Ladder], Response]:
         precision = self.charge.response.precision
         lines = []
         for number in range(2):
             group = []
             for repeat in range(self._repeats()):
-                step = self._step(10 * number + repeat, mask, by_claim=number == 0)
+                step = self._step(10 * number + repeat, by_claim=number == 0)
                 group.append(self._only(step))
             lines.append(group)
         self.budget.need(6 * sum(len(g) for g in lines))
@@ -293,12 +301,7 @@ class Suspect:
         every[self.index] = step
         return every
 
-    def _step(
-        self, number: int, mask: Tensor | None, *, by_claim: bool = False
-    ) -> Tensor:
-        frozen = self.referee.frozen[self.index]
-        if mask is not None:
-            frozen = ~mask if frozen is None else frozen | ~mask
+    def _step(self, number: int, *, by_claim: bool = False) -> Tensor:
         own = self.referee.gradient(self.charge.cotangents[0])[self.index]
         return direction(
             self.input.point,
@@ -306,19 +309,12 @@ class Suspect:
             stream(self.charge.seed, 700 + number, self.index),
             factor=self.charge.factor,
             signs_of=own if by_claim else None,
-            frozen=frozen,
+            frozen=self.referee.frozen[self.index],
         )
 
     def witness_for(self, cotangents: Sequence[Tensor]) -> Witness:
-        """Equations for the whole input and other cotangents: no forwards."""
-        return self._equations(self.ladders, self.response, cotangents)
-
-    def _equations(
-        self,
-        ladders: Sequence[Ladder],
-        response: Response,
-        cotangents: Sequence[Tensor],
-    ) -> Witness:
+        """Equations for the whole input and these cotangents: no forwards."""
+        ladders, response = self.ladders, self.response
         rows = slopes(ladders, response, cotangents)
         truth = [[s.estimate.value for s in row] for row in rows]
         bar = [
@@ -343,8 +339,8 @@ class Suspect:
         """Two directions, whose parts are moved one after the other."""
         step = self.ladders[1].steps[self.index]
         if self.ladders[1].count > 1 or step is None:
-            step = self._step(10, None)
-        return step, self._step(40, None)
+            step = self._step(10)
+        return step, self._step(40)
 
     @functools.cached_property
     def _bend(self) -> Tensor:

@@ -31,7 +31,7 @@ from backproof.probe import (
     slopes,
     stream,
 )
-from backproof.trial import Trial
+from backproof.trial import Graph, Trial
 from backproof.trial.vectors import Vector, along, balanced, overlap
 
 _AVERAGED = 2**16  # elements above which a 16-bit tensor averages enough by itself
@@ -226,6 +226,11 @@ class Observer:
         self._noise_measured = False
         self._first: list[Tensor] | None = None
         self._pulled = [(base.cotangent, base.gradient)]
+
+    @property
+    def graph(self) -> Graph:
+        """Forward's record at the case."""
+        return self.base.graph
 
     @property
     def values(self) -> Tensor:
