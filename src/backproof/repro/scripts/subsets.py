@@ -29,7 +29,8 @@ try:
 except Exception as error:
     raise AssertionError(f"$code: $title: {error}") from error
 for g, e in zip(fewer, every):
-    apart = ((g - e).abs() / e.abs().clamp(min=e.abs().median())).max().item()
+    share = (g - e).abs() / e.abs().clamp(min=e.abs().median())
+    apart = share.nan_to_num(0.0, float("inf")).max().item()
     assert apart <= $bar, f"$code: $title: {apart:.2g} away from when all need one"
 """
 
