@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from backproof.diagnosis.causes import FIRST, LAST, LIBRARIES, PLAIN
+from backproof.diagnosis.causes.passed_through import passed_on
 from tests.diagnosis.asking import made, named, normal, numbers, words
 
 X = (6, 8)
@@ -117,6 +118,28 @@ def test_a_missing_conjugate(backward):
     assert numbers(Square, z)["cause"] == "conjugate"
 
 
+def test_what_is_zero_is_no_relation():
+    def forward(x):
+        return x.clamp(min=0).sin()
+
+    found = numbers(named(forward, lambda g, x, y: g * x.cos()), normal(5, 6))
+    assert (found["cause"], found["region_expression"]) == ("factor", "x <= 0")
+
+
+def test_a_gradient_that_is_not_linear_in_its_cotangent():
+    square = named(torch.sin, lambda g, x, y: g * g * x.cos())
+    assert numbers(square, normal(20))["cause"] == "nonlinear"
+
+
+def test_a_backward_that_does_not_repeat():
+    total = torch.zeros(20, dtype=torch.float64)
+
+    def backward(g, x, y):
+        return total.add_(g * x.cos()).clone()
+
+    assert numbers(named(torch.sin, backward), normal(20))["cause"] == "stale"
+
+
 def test_a_value_of_another_call():
     class Stale(torch.autograd.Function):
         last = None
@@ -177,7 +200,7 @@ def test_what_nothing_explains_says_what_was_ruled_out():
     x = normal(*X).detach().sigmoid().requires_grad_()
     assert numbers(odd, x)["cause"] == "not explained"
     text = words(odd, x)
-    assert "not explained; ruled out: stale, missing, " in text
+    assert "not explained; ruled out: stale, nonlinear, missing, " in text
     assert "negated, " in text
 
 
@@ -210,5 +233,6 @@ def test_constants_are_named_for_what_they_are():
 
 def test_every_cause_has_a_relation_and_a_name_of_its_own():
     every = (*FIRST, *PLAIN, *LIBRARIES, *LAST)
-    assert len({cause.name for cause in every}) == len(every)
+    asked = [cause for cause in every if cause is not passed_on]
+    assert len({cause.name for cause in asked}) == len(asked)
     assert all(cause.relation.startswith(("It ", "Its ", "A ")) for cause in every)

@@ -103,8 +103,8 @@ def lines_of(found: Diagnosis) -> Iterator[str]:
     if region is not None and not region.everywhere:
         most = "" if region.exact else "at most "
         yield (
-            f"wrong in {most}{region.count:,} of {region.mask.numel():,} elements of "
-            f"`{found.name}`, and right in the others"
+            f"seen in {most}{region.count:,} of {region.mask.numel():,} elements of "
+            f"`{found.name}`"
         )
     if example is not None:
         yield (

@@ -79,8 +79,15 @@ def cause(explain: Explain) -> Cause:
 
 
 def fits(suspect: Suspect, truth: Gradients, least: float = PLAIN) -> bool:
-    """Whether these gradients are true within bars that refute the claims."""
-    return suspect.power >= least and suspect.witness.fit(truth).explains
+    """Whether these gradients are true within bars that refute the claims.
+
+    Where the truth is zero, any relation that makes zeros of the claims would fit.
+    """
+    return (
+        suspect.power >= least
+        and not suspect.truth_is_zero
+        and suspect.witness.fit(truth).explains
+    )
 
 
 def named_constant(
@@ -90,16 +97,24 @@ def named_constant(
 
     The sign is left out; `bar` is the constant's own.
     """
+    return next(iter(named_constants(suspect, value, bar, most_rank)), None)
+
+
+def named_constants(
+    suspect: Suspect, value: float, bar: float, most_rank: int = 9
+) -> list[Number]:
+    """All names in this call for a constant, the best first."""
     size = abs(value)
     reach = max(3 * bar, 1e-6 * size)
     if reach > 0.2 * size:
-        return None
+        return []
     # A vague constant has many names, so only the plainest count.
     worst = most_rank if reach < 1e-3 * size else 1 if reach < 0.03 * size else 0
-    for number in suspect.known.constants(suspect.name, suspect.shape):
-        if number.rank <= worst and abs(number.value - size) <= reach:
-            return number
-    return None
+    return [
+        number
+        for number in suspect.known.constants(suspect.name, suspect.shape)
+        if number.rank <= worst and abs(number.value - size) <= reach
+    ]
 
 
 def unnamed(fit: Fit) -> str:

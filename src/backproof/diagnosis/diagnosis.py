@@ -177,7 +177,7 @@ class _Study:
             explanation,
             region,
             self._example(region, truth),
-            () if explanation else tuple(c.name for c in self.asked),
+            () if explanation else tuple(dict.fromkeys(c.name for c in self.asked)),
         )
 
     def _example(

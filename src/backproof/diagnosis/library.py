@@ -9,6 +9,7 @@ finds is confirmed on all of them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -51,7 +52,8 @@ def multiple(suspect: Suspect, base: Gradients) -> Match | None:
         return None
     if suspect.witness.known is not None:
         return _by_sample(suspect, base)
-    for one in suspect.known.factors(suspect.shape):
+    factors = suspect.known.factors(suspect.shape)
+    for one in itertools.islice(factors, suspect.most_tries):
         values = one.values.reshape(-1)
         if is_constant(values[suspect.mask]):
             continue

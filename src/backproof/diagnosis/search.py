@@ -28,7 +28,7 @@ from backproof.diagnosis.suspect import Line, Spent, Suspect
 from backproof.diagnosis.witness import Witness
 
 _GALLOP = 8
-_MOST_CANDIDATES = 8  # regions that are tested one by one
+_MOST_CANDIDATES = 12  # regions that are tested one by one
 _MOST_VAGUE = 0.5  # of the elements: a region that only has ends is then no place
 _CLEAR = 0.2  # of an element's size: a bar below it says that the element is right
 _STEPS = (2, 3, 4)  # of strided regions that are tried
@@ -210,7 +210,7 @@ class _Search:
             mask = suspect.flat(region.mask)
             if self._is_clean(~mask) and self._is_full(mask):
                 return Place(region)
-        if bool(whole.all()):
+        if bool(whole.all()) and self._is_full(whole):
             return Place(everywhere(suspect.field))
         return self._among_zeros() or self._bounded(first, last)
 

@@ -36,6 +36,8 @@ _SINGLE = 2.0  # on the noise of a single element, which nothing averages
 _OTHER = (
     0.625  # of the size of the charge's cotangents: a single one may share their sign
 )
+_MOST_WORK = 150_000_000  # elements that are gone through for one cause
+_FEWEST_TRIES = 40
 _MOST_PULLS = 80  # backward calls that one cause may make
 
 
@@ -128,6 +130,17 @@ class Suspect:
     def power(self) -> float:
         """How clearly the claims are refuted, in bars: what evidence there is to fit."""
         return self.witness.power(self.claims)
+
+    @property
+    def truth_is_zero(self) -> bool:
+        """Whether forward does not depend on the elements that are looked at."""
+        zero = [torch.zeros_like(claim) for claim in self.claims]
+        return self.witness.fit(zero).explains
+
+    @property
+    def most_tries(self) -> int:
+        """How many gradients of this size are worth fitting, for one cause."""
+        return max(_FEWEST_TRIES, _MOST_WORK // max(1, self.values.numel()))
 
     # ------------------------------------------------------------------ what it is
 
@@ -236,7 +249,7 @@ class Suspect:
     def tried(self, cotangents: Sequence[Tensor]) -> list[Tensor] | None:
         """The same for cotangents that a cause wants; None where it asks too much."""
         self.pulls += len(cotangents)
-        if self.pulls > _MOST_PULLS:
+        if self.pulls > min(_MOST_PULLS, self.most_tries):
             return None
         return [self._tried(u) for u in cotangents]
 

@@ -11,7 +11,8 @@ from backproof.diagnosis.causes.factor import factor
 from backproof.diagnosis.causes.formula import formula
 from backproof.diagnosis.causes.missing import missing
 from backproof.diagnosis.causes.negated import negated
-from backproof.diagnosis.causes.passed_through import passed_through
+from backproof.diagnosis.causes.nonlinear import nonlinear
+from backproof.diagnosis.causes.passed_through import passed_on, passed_through
 from backproof.diagnosis.causes.precision import precision
 from backproof.diagnosis.causes.scaled import scaled
 from backproof.diagnosis.causes.stale import stale
@@ -21,8 +22,8 @@ from backproof.diagnosis.causes.term import term
 from backproof.diagnosis.causes.transposed import transposed
 from backproof.diagnosis.causes.variant import variant
 
-FIRST: tuple[Cause, ...] = (stale,)
-"""Where backward reads what other calls leave, no other experiment means anything."""
+FIRST: tuple[Cause, ...] = (stale, nonlinear)
+"""Where one of these holds no other experiment means anything."""
 
 PLAIN: tuple[Cause, ...] = (
     missing,
@@ -30,8 +31,8 @@ PLAIN: tuple[Cause, ...] = (
     passed_through,
     negated,
     conjugate,
-    scaled,
     swapped,
+    scaled,
     summed,
     transposed,
     variant,
@@ -41,7 +42,7 @@ PLAIN: tuple[Cause, ...] = (
 LIBRARIES: tuple[Cause, ...] = (factor, term)
 """Relations that are looked up."""
 
-LAST: tuple[Cause, ...] = (precision, formula)
+LAST: tuple[Cause, ...] = (passed_on, precision, formula)
 """What remains: the form is right but for digits, or the truth is known all the same."""
 
 __all__ = ["FIRST", "LAST", "LIBRARIES", "PLAIN"]

@@ -13,7 +13,7 @@ from backproof.diagnosis.cause import (
     cause,
     cotangents_like,
 )
-from backproof.diagnosis.library import Match, multiple, with_constant
+from backproof.diagnosis.library import multiple, with_constant
 from backproof.diagnosis.suspect import Suspect
 
 
@@ -22,16 +22,15 @@ def factor(suspect: Suspect) -> Explanation | None:
     """A factor is missing, or one too many, that equals a tensor of the call."""
     if suspect.power < LIBRARY or suspect.is_complex:
         return None
-    zero = [torch.zeros_like(claim) for claim in suspect.claims]
-    if suspect.witness.fit(zero).explains:
+    if suspect.truth_is_zero:
         return Explanation(
             "is not zero, and forward does not depend on these elements",
             "Set it to zero there, with the mask or the bounds that forward has.",
-            zero,
+            [torch.zeros_like(claim) for claim in suspect.claims],
         )
-    found = multiple(suspect, suspect.claims) or _at_the_output(suspect)
+    found = multiple(suspect, suspect.claims)
     if found is None:
-        return None
+        return _at_the_output(suspect)
     if found.divided:
         title = f"has the factor {found.label} once too often"
         return Explanation(title, f"Leave {found.label} out once.", found.truth)
@@ -47,7 +46,7 @@ def factor(suspect: Suspect) -> Explanation | None:
     )
 
 
-def _at_the_output(suspect: Suspect) -> Match | None:
+def _at_the_output(suspect: Suspect) -> Explanation | None:
     """The same, multiplied to the cotangent before backward goes on with it."""
     if suspect.witness.known is not None and cotangents_like(suspect) is not None:
         return None  # element by element both are one
@@ -59,11 +58,20 @@ def _at_the_output(suspect: Suspect) -> Match | None:
             values[output.part] = one.values.reshape(-1)
             found = _times(suspect, [u * values for u in suspect.cotangents])
             if found is not None:
-                return Match(f"{found[0]}{one.name}", found[1])
+                label = f"{found[0]}{one.name}"
+                return Explanation(
+                    f"lacks the factor {label} on its cotangent",
+                    f"Multiply the cotangent by {label} before all the rest.",
+                    found[1],
+                )
             if bool((values != 0).all()):
                 found = _times(suspect, [u / values for u in suspect.cotangents])
                 if found is not None:
-                    return Match(one.name, found[1], divided=True)
+                    return Explanation(
+                        f"has the factor {one.name} on its cotangent once too often",
+                        f"Leave {one.name} out once where the cotangent comes in.",
+                        found[1],
+                    )
     return None
 
 

@@ -25,6 +25,8 @@ def precision(suspect: Suspect) -> Explanation | None:
     if not bool(size.any()):
         return None
     relative = float(gap.norm() / size.norm())
+    if witness.known is None:  # few equations, in which errors may cancel
+        relative = float((gap / size.clamp(min=1e-300)).max())
     if not 0 < relative <= _LARGEST:
         return None
     digits = max(0, math.floor(-math.log10(relative)))
@@ -35,7 +37,8 @@ def precision(suspect: Suspect) -> Explanation | None:
             f"Keep backward's own computation in the inputs' type: no cast to {kind}.",
         )
     fit = witness.fit_scaled(suspect.claims)
-    if fit.explains and fit.scale_bar < abs(fit.scale - 1):
+    several = int(torch.count_nonzero(suspect.mask)) > 1
+    if several and fit.explains and fit.scale_bar < abs(fit.scale - 1):
         return Explanation(
             f"is {1 / fit.scale:.8g} times forward's derivative: a constant was rounded",
             "Write the constant out with all of its digits (`math.pi`, `math.sqrt(2)`), "

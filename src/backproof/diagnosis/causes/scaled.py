@@ -4,46 +4,67 @@ from __future__ import annotations
 
 import math
 
+import torch
+
 from backproof.diagnosis.cause import (
     PLAIN,
     Explanation,
     cause,
-    named_constant,
+    named_constants,
 )
+from backproof.diagnosis.known import Number
 from backproof.diagnosis.suspect import Suspect
 
 CLOSE = 5e-3  # a constant this near to 1 that has no name is a rounded one
+_COARSE, _FEW = 1e-5, 8  # types in which so few elements fit a constant by chance
+_GOOD = 2  # rank of names that are worth giving beside the best
 
 
 @cause
 def scaled(suspect: Suspect) -> Explanation | None:
     """It is a constant times forward's derivative."""
+    elements = int(torch.count_nonzero(suspect.mask))
+    if suspect.response.precision.eps > _COARSE and elements < _FEW:
+        return None
     fit = suspect.witness.fit_scaled(suspect.claims)
     if not fit.explains or suspect.power < 2 * PLAIN or not fit.scale:
         return None
     factor, bar = 1 / fit.scale, fit.scale_bar / fit.scale**2
     if not math.isfinite(factor) or abs(fit.scale) < 3 * fit.scale_bar:
         return None
-    number = named_constant(suspect, factor, bar)
-    if number is None and abs(abs(factor) - 1) < CLOSE:
-        return None
-    size = number.words if number is not None else unnamed_factor(factor, bar)
+    numbers = named_constants(suspect, factor, bar)
+    if not numbers and abs(abs(factor) - 1) < CLOSE:
+        return None  # a rounded constant
+    size = _named(numbers) if numbers else _unnamed(factor, bar)
     sign = "minus " if factor < 0 else ""
-    truth = [fit.scale * claim for claim in suspect.claims]
-    inverse = number is not None and number.value < 1
-    where = "lost" if inverse else "kept twice"
-    if number is None:
-        where = "lost, or kept twice"
     return Explanation(
         f"is {sign}{size} times forward's derivative",
-        f"Look for a factor that was {where} in the derivation, such as the one of a "
-        "mean, a scale, or a square.",
-        truth,
-        "the same ratio in every direction tried",
+        f"{_undone(sign, numbers[0].name if numbers else size)}: a factor was left out "
+        "or taken twice, such as that of a mean, a scale, or a square.",
+        [fit.scale * claim for claim in suspect.claims],
+        "the same ratio in every direction tried" if elements > 1 else "",
     )
 
 
-def unnamed_factor(value: float, bar: float) -> str:
+def _undone(sign: str, name: str) -> str:
+    """What to do about a factor of this name."""
+    if name.startswith("1/") and name.count("/") == 1:
+        return f"Multiply it by {sign}{name[2:]}"
+    return f"Divide it by {sign}{name}"
+
+
+def _named(numbers: list[Number]) -> str:
+    """The best name, and another that is as good: constants collide."""
+    best, *others = numbers
+    also = [n.name for n in others if n.rank <= _GOOD and n.name != best.name][:1]
+    return (
+        " or ".join([best.words, *also])
+        if not best.gloss or not also
+        else (f"{best.name} ({best.gloss}, or {also[0]})")
+    )
+
+
+def _unnamed(value: float, bar: float) -> str:
     """A constant without a name, to the digits that its bar leaves."""
     digits = 6 if bar < 1e-6 * abs(value) else 3
     return f"{abs(value):.{digits}g}"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from backproof.diagnosis.cause import Explanation, cause
 from backproof.diagnosis.suspect import Suspect
 from backproof.trial import BackwardRaised, Refused
 from backproof.trial.elsewhere import elsewhere
+
+_ROUNDING = 1e-4
 
 
 @cause
@@ -25,7 +28,13 @@ def stale(suspect: Suspect) -> Explanation | None:
         return None
     if before is None or again is None or after is None:
         return None
-    if not torch.equal(before, again) or torch.equal(again, after):
+    if _apart(before, again):
+        return Explanation(
+            "is another one at each backward of one graph",
+            "Leave what was saved as it is, keep no sum between calls, and draw no random "
+            "numbers in backward.",
+        )
+    if torch.equal(again, after):
         return None
     return Explanation(
         "changes when forward is called with other values in between: backward reads "
@@ -33,3 +42,8 @@ def stale(suspect: Suspect) -> Explanation | None:
         "Keep what backward needs on ctx (`save_for_backward`), not on the class, in a "
         "global or in a buffer that calls share.",
     )
+
+
+def _apart(one: Tensor, other: Tensor) -> bool:
+    """Whether two gradients differ by more than the order of a sum."""
+    return float((one - other).norm()) > _ROUNDING * float(one.norm())

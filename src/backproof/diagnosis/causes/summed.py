@@ -13,6 +13,7 @@ from torch import Tensor
 from backproof.diagnosis.cause import PLAIN, Explanation, cause
 from backproof.diagnosis.suspect import Suspect
 from backproof.diagnosis.witness import Gradients
+from backproof.trial import Output
 
 _MOST_AXES = 4
 _GROUPS = (2, 3, 4, 8)  # sizes of groups of which backward takes one
@@ -34,7 +35,7 @@ class _Source:
 @cause
 def summed(suspect: Suspect) -> Explanation | None:
     """It is summed over the wrong axes, or over a part of what it should be."""
-    if suspect.is_complex or suspect.power < PLAIN:
+    if suspect.is_complex or suspect.power < PLAIN or suspect.truth_is_zero:
         return None
     return (
         _along_axes(suspect)
@@ -83,26 +84,42 @@ def _by_index(suspect: Suspect) -> Explanation | None:
                 .reshape(-1)
                 for u in suspect.cotangents
             ]
-            if suspect.witness.fit(truth).explains and _overwritten(
-                suspect, truth, index
-            ):
+            if not suspect.witness.fit(truth).explains:
+                continue
+            how = _instead(suspect, truth, index, output)
+            if how:
                 return Explanation(
-                    f"does not add up what comes in for rows that `{one.name}` names "
-                    "more than once",
+                    f"{how} what comes in for rows that `{one.name}` names more than once",
                     "Accumulate: `index_add_`, or `index_put_(…, accumulate=True)`.",
                     truth,
                 )
     return None
 
 
-def _overwritten(suspect: Suspect, truth: Gradients, index: Tensor) -> bool:
-    """Whether all that is wrong is in rows named twice, which do get something."""
-    shape = suspect.shape
-    claims = torch.stack([c.reshape(shape[0], -1) for c in suspect.claims])
-    true = torch.stack([t.reshape(shape[0], -1) for t in truth])
-    wrong = ((claims - true).abs() > _ROUNDING * true.abs()).any(0).any(-1)
-    several = torch.bincount(index, minlength=shape[0]) > 1
-    return bool(several[wrong].all()) and bool(claims[:, wrong].any(-1).all())
+def _instead(suspect: Suspect, truth: Gradients, index: Tensor, output: Output) -> str:
+    """What rows named more than once get instead of the sum; empty where it is else."""
+    rows = suspect.shape[0]
+    claim = suspect.claims[0].reshape(rows, -1)
+    wrong = ((claim - truth[0].reshape(rows, -1)).abs() > 0).any(-1)
+    count = torch.bincount(index, minlength=rows)
+    if not bool((count[wrong] > 1).all()):
+        return ""
+    came = suspect.cotangents[0][output.part].reshape(index.numel(), -1)
+    last, first = torch.zeros_like(claim), torch.zeros_like(claim)
+    for k, row in enumerate(index.tolist()):
+        last[row] = came[k]
+    for k, row in reversed(list(enumerate(index.tolist()))):
+        first[row] = came[k]
+    mean = truth[0].reshape(rows, -1) / count.clamp(min=1)[:, None]
+    ways = {
+        "keeps the last of": last,
+        "keeps the first of": first,
+        "is the mean of": mean,
+    }
+    for words, values in ways.items():
+        if torch.allclose(claim[wrong], values[wrong], rtol=_ROUNDING):
+            return words
+    return ""
 
 
 def _not_at_all(suspect: Suspect) -> Explanation | None:

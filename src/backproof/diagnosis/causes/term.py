@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ from backproof.diagnosis.witness import Fit, Gradients
 
 _SUM, _NUMBER = re.compile(r"\bsum\("), re.compile(r"\d+")
 _LARGE = 200_000  # elements, above which fewer terms are tried
-_MOST_BASICS = 10
+_MOST_BASICS = 14
 
 
 @cause
@@ -86,7 +87,7 @@ def _of_an_output(suspect: Suspect) -> Explanation | None:
 def _missing(suspect: Suspect) -> Explanation | None:
     if suspect.witness.known is not None:
         return _product_rule(suspect)
-    for label, product in _terms(suspect):
+    for label, product in itertools.islice(_terms(suspect), suspect.most_tries):
         if not suspect.witness.fit_scaled(product[:1], suspect.claims).explains:
             continue
         fit = suspect.witness.fit_scaled(product, suspect.claims)
@@ -160,15 +161,15 @@ def _terms(suspect: Suspect) -> Iterator[tuple[str, Gradients]]:
     for name, _, claims in suspect.other_claims():
         if claims[0].numel() == suspect.claims[0].numel():
             yield f"the gradient of {name}", claims
-    for name, source in sources:
-        yield name, source
-        for one in suspect.known.factors(shape):
-            yield f"{name} * {one.name}", [s * one.values.reshape(-1) for s in source]
+    yield from sources
     yield from _transposed(suspect)
     basics = list(_basics(suspect))
     for name, source in sources:
         yield from _reduced(name, source, basics, shape)
     yield from _of_normalisations(suspect, basics)
+    for name, source in sources:
+        for one in suspect.known.factors(shape):
+            yield f"{name} * {one.name}", [s * one.values.reshape(-1) for s in source]
 
 
 def _transposed(suspect: Suspect) -> Iterator[tuple[str, Gradients]]:
@@ -193,7 +194,9 @@ def _basics(suspect: Suspect) -> Iterator[Named]:
     ones = torch.ones(shape, dtype=torch.float64)
     yield Named("", ones)
     simple = [n for n in suspect.known.factors(shape) if _is_basic(n.name)]
-    simple.sort(key=lambda n: not n.name.isidentifier())
+    simple.sort(
+        key=lambda n: (not n.name.isidentifier(), "axis" in n.name, len(n.name))
+    )
     most = 2 if ones.numel() > _LARGE else _MOST_BASICS
     yield from simple[:most]
 
