@@ -102,20 +102,10 @@ class _Study:
         if explanation is not None:
             return self._found(explanation, whole, place)
         seen = self._seen_at(place)
-        explanation = None
         if seen is not whole:
             explanation = self._ask(PLAIN, seen)
         if explanation is None:
-            pointwise = self._pointwise(place)
-            for suspect, causes in (
-                (pointwise, LIBRARIES),
-                (seen, LIBRARIES),
-                (seen, LAST),
-            ):
-                explanation = self._ask(causes, suspect)
-                if explanation is not None:
-                    seen = suspect
-                    break
+            explanation, seen = self._looked_up(self._pointwise(place), seen)
         return self._found(explanation, seen, place)
 
     def _seen_at(self, place: Place) -> Suspect:
@@ -136,11 +126,10 @@ class _Study:
         self, everywhere: Suspect, seen: Suspect
     ) -> tuple[Explanation | None, Suspect]:
         """What the libraries say of the whole, and of the region, and what then is left."""
-        for suspect, causes in (
-            (everywhere, LIBRARIES),
-            (seen, LIBRARIES),
-            (seen, LAST),
-        ):
+        turns = [(everywhere, LIBRARIES), (seen, LIBRARIES), (seen, LAST)]
+        if seen is everywhere:
+            del turns[0]
+        for suspect, causes in turns:
             explanation = self._ask(causes, suspect)
             if explanation is not None:
                 return explanation, suspect

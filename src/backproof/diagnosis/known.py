@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from backproof.diagnosis.region import broadcasts
+from backproof.probe import is_finite
 from backproof.source import method_of
 from backproof.trial import Trial
 
@@ -21,6 +22,7 @@ _SMALL = range(2, 13)
 _LEAST_DISTINCT = 1e-9
 _EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)  # of normalisations, where they are no argument
 _MOST_EPSILON = 0.1
+_SAMPLE = 1024
 _LARGE = 200_000  # elements, above which rows are not looked at one by one
 
 
@@ -156,13 +158,23 @@ class Known:
         for text, function in _FUNCTIONS:  # the plainest first, of whichever tensor
             for one, x in zip(fitting, here, strict=True):
                 values = function(x)
-                if bool(torch.isfinite(values).all()) and not is_constant(values):
+                if is_finite(values) and not is_constant(values):
                     yield Named(text.format(one.name), values)
         for one in fitting:
             if at is None or one.values.numel() <= _LARGE:
                 for row in self._statistics(one):
                     values = row.values if at is None else row.values.reshape(-1)[at]
                     yield Named(row.name, values)
+
+    def basics(self, shape: Sequence[int]) -> list[Named]:
+        """Few of them, the plainest first: what terms of a sum are made of."""
+        plain = [one for one in self.fitting(shape) if not is_constant(one.values)]
+        powers = [Named(f"exp({one.name})", one.values.exp()) for one in plain]
+        rows = [
+            row for one in plain for row in self._statistics(one) if " / " in row.name
+        ]
+        rows.sort(key=lambda row: ("axis" in row.name, len(row.name)))
+        return [*plain, *(p for p in powers if is_finite(p.values)), *rows]
 
     def factor(self, name: str, shape: Sequence[int]) -> Tensor:
         """The values of one of `factors` by its name, in `shape`."""
@@ -309,8 +321,12 @@ def is_constant(values: Tensor) -> bool:
     """Whether all elements are one number, so that it is no factor of its own."""
     if values.numel() < 2:
         return values.numel() == 0
-    first = values.reshape(-1)[0]
-    return bool(((values - first).abs() <= _LEAST_DISTINCT * first.abs()).all())
+    flat = values.reshape(-1)
+    return _is_constant(flat[:_SAMPLE]) and _is_constant(flat)
+
+
+def _is_constant(flat: Tensor) -> bool:
+    return bool(((flat - flat[0]).abs() <= _LEAST_DISTINCT * flat[0].abs()).all())
 
 
 def _functions_of(name: str, s: float) -> list[Number]:

@@ -36,7 +36,7 @@ _SINGLE = 2.0  # on the noise of a single element, which nothing averages
 _OTHER = (
     0.625  # of the size of the charge's cotangents: a single one may share their sign
 )
-_MOST_WORK = 150_000_000  # elements that are gone through for one cause
+_MOST_WORK = 40_000_000  # elements that are gone through for one cause
 _FEWEST_TRIES = 40
 _MOST_PULLS = 80  # backward calls that one cause may make
 

@@ -18,6 +18,10 @@ from torch import Tensor
 Gradients = Sequence[Tensor]
 """The gradient of one input for each cotangent, float64 (n,)."""
 
+_FAR, _MANY_BARS = (
+    0.05,
+    20.0,
+)  # of what is wanted, and of the bars: no rounding is so large
 _SIGMAS = 4.0  # standard deviations in a bar: the largest of many may lie beyond it
 
 
@@ -83,10 +87,15 @@ class Witness:
     def fit_scaled(self, gradients: Gradients, beside: Gradients | None = None) -> Fit:
         """How well `beside` + c times these do, with the best constant c."""
         k = len(gradients)
-        here, allowed = self.forms(gradients), self._allowed(gradients)
-        wanted, rest = self.truth[:, :k], torch.zeros_like(allowed)
+        here = self.forms(gradients)
+        wanted = self.truth[:, :k]
         if beside is not None:
             wanted = wanted - self.forms(beside[:k])
+        if self._is_far(here, wanted):
+            return Fit(math.inf)
+        allowed = self._allowed(gradients)
+        rest = torch.zeros_like(allowed)
+        if beside is not None:
             rest = self._allowed(beside[:k])
         unit = torch.maximum(allowed, rest).clamp(min=1e-300)
         weights = (here / unit).reshape(-1)
@@ -102,6 +111,16 @@ class Witness:
         return Fit(
             _largest((wanted - scale * here).abs(), reach), scale, 3 / math.sqrt(square)
         )
+
+    def _is_far(self, here: Tensor, wanted: Tensor) -> bool:
+        """Whether no constant brings `here` anywhere near: most guesses end here."""
+        square = float(here.square().sum())
+        if not 0 < square < math.inf:
+            return True
+        scale = float((here * wanted).sum()) / square
+        gap = float((wanted - scale * here).norm())
+        bar = float(self.bar[:, : here.shape[1]].norm())
+        return gap > _FAR * float(wanted.norm()) + _MANY_BARS * bar
 
     def power(self, gradients: Gradients) -> float:
         """How clearly the equations refute these gradients: the largest, in bars."""

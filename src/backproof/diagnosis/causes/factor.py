@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -56,7 +54,7 @@ def _at_the_output(suspect: Suspect) -> Explanation | None:
         for one in suspect.known.factors(tuple(output.shape)):
             values = torch.ones_like(suspect.cotangents[0])
             values[output.part] = one.values.reshape(-1)
-            found = _times(suspect, [u * values for u in suspect.cotangents])
+            found = _times(suspect, values)
             if found is not None:
                 label = f"{found[0]}{one.name}"
                 return Explanation(
@@ -65,7 +63,7 @@ def _at_the_output(suspect: Suspect) -> Explanation | None:
                     found[1],
                 )
             if bool((values != 0).all()):
-                found = _times(suspect, [u / values for u in suspect.cotangents])
+                found = _times(suspect, 1 / values)
                 if found is not None:
                     return Explanation(
                         f"has the factor {one.name} on its cotangent once too often",
@@ -75,11 +73,11 @@ def _at_the_output(suspect: Suspect) -> Explanation | None:
     return None
 
 
-def _times(
-    suspect: Suspect, cotangents: Sequence[Tensor]
-) -> tuple[str, list[Tensor]] | None:
-    first = suspect.tried(cotangents[:1])
+def _times(suspect: Suspect, values: Tensor) -> tuple[str, list[Tensor]] | None:
+    """(constant, gradients) of the cotangents times these values, where it is true."""
+    one, *others = suspect.cotangents
+    first = suspect.tried([one * values])
     if first is None or not suspect.witness.fit_scaled(first).explains:
         return None
-    rest = suspect.tried(cotangents[1:])
+    rest = suspect.tried([u * values for u in others])
     return None if rest is None else with_constant(suspect, [*first, *rest])

@@ -25,7 +25,7 @@ from backproof.diagnosis.witness import Fit, Gradients
 
 _SUM, _NUMBER = re.compile(r"\bsum\("), re.compile(r"\d+")
 _LARGE = 200_000  # elements, above which fewer terms are tried
-_MOST_BASICS = 14
+_MOST_BASICS, _FEW_BASICS = 14, 3
 
 
 @cause
@@ -190,19 +190,10 @@ def _transposed(suspect: Suspect) -> Iterator[tuple[str, Gradients]]:
 
 def _basics(suspect: Suspect) -> Iterator[Named]:
     """Few functions, for products of two of them around a sum."""
-    shape = suspect.shape
-    ones = torch.ones(shape, dtype=torch.float64)
+    ones = torch.ones(suspect.shape, dtype=torch.float64)
     yield Named("", ones)
-    simple = [n for n in suspect.known.factors(shape) if _is_basic(n.name)]
-    simple.sort(
-        key=lambda n: (not n.name.isidentifier(), "axis" in n.name, len(n.name))
-    )
-    most = 2 if ones.numel() > _LARGE else _MOST_BASICS
-    yield from simple[:most]
-
-
-def _is_basic(name: str) -> bool:
-    return name.isidentifier() or name.startswith("exp(") or " / " in name
+    most = _FEW_BASICS if ones.numel() > _LARGE else _MOST_BASICS
+    yield from suspect.known.basics(suspect.shape)[:most]
 
 
 def _reduced(
