@@ -17,10 +17,10 @@ from torch import Tensor
 
 from backproof.diagnosis.known import Number
 from backproof.diagnosis.suspect import Suspect
-from backproof.diagnosis.witness import Fit, Gradients
+from backproof.diagnosis.witness import Gradients
 
-PLAIN = 4.0  # bars that the claim must be off by before a plain relation is named
-LIBRARY = 40.0  # and before one out of many is, which could fit by chance
+CLEAR = 4.0  # bars that the claim must be off by before a plain relation is named
+VERY_CLEAR = 40.0  # and before one out of many is, which could fit by chance
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def cause(explain: Explain) -> Cause:
     return Cause(explain.__name__, relation, explain)
 
 
-def fits(suspect: Suspect, truth: Gradients, least: float = PLAIN) -> bool:
+def fits(suspect: Suspect, truth: Gradients, least: float = CLEAR) -> bool:
     """Whether these gradients are true within bars that refute the claims.
 
     Where the truth is zero, any relation that makes zeros of the claims would fit.
@@ -115,12 +115,6 @@ def named_constants(
         for number in suspect.known.constants(suspect.name, suspect.shape)
         if number.rank <= worst and abs(number.value - size) <= reach
     ]
-
-
-def unnamed(fit: Fit) -> str:
-    """A constant without a name, to the digits that its bar leaves."""
-    digits = 6 if fit.scale_bar < 1e-6 * abs(fit.scale) else 3
-    return f"{abs(fit.scale):.{digits}g}"
 
 
 def cotangents_like(suspect: Suspect) -> list[Tensor] | None:

@@ -52,14 +52,6 @@ class Region:
         """Whether it is the whole tensor."""
         return self.count == self.mask.numel()
 
-    @property
-    def sized(self) -> str:
-        """The words, and how much of the tensor that is."""
-        if self.everywhere:
-            return self.words
-        total = self.mask.numel()
-        return f"{self.words}, {self.count:,} of {total:,} elements"
-
 
 @dataclass(frozen=True)
 class Field:

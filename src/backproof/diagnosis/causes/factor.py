@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from backproof.diagnosis.cause import (
-    LIBRARY,
+    VERY_CLEAR,
     Explanation,
     cause,
     cotangents_like,
@@ -18,7 +18,7 @@ from backproof.diagnosis.suspect import Suspect
 @cause
 def factor(suspect: Suspect) -> Explanation | None:
     """A factor is missing, or one too many, that equals a tensor of the call."""
-    if suspect.power < LIBRARY or suspect.is_complex:
+    if suspect.power < VERY_CLEAR or suspect.is_complex:
         return None
     if suspect.truth_is_zero:
         return Explanation(

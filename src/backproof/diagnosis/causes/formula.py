@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backproof.diagnosis.cause import LIBRARY, Explanation, cause, cotangents_like
+from backproof.diagnosis.cause import VERY_CLEAR, Explanation, cause, cotangents_like
 from backproof.diagnosis.library import multiple
 from backproof.diagnosis.suspect import Suspect
 
@@ -11,7 +11,7 @@ from backproof.diagnosis.suspect import Suspect
 def formula(suspect: Suspect) -> Explanation | None:
     """It is another function of what the call knows than forward's derivative."""
     cotangents = cotangents_like(suspect)
-    if cotangents is None or suspect.power < LIBRARY:
+    if cotangents is None or suspect.power < VERY_CLEAR:
         return None
     found = multiple(suspect, cotangents)
     if found is None:

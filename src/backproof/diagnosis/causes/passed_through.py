@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from backproof.diagnosis.cause import (
-    LIBRARY,
+    VERY_CLEAR,
     Cause,
     Explanation,
     cause,
@@ -30,7 +30,7 @@ def passed_through(suspect: Suspect) -> Explanation | None:
             "Set it to zero there, with the mask or the bounds that forward has.",
             [torch.zeros_like(claim) for claim in suspect.claims],
         )
-    found = multiple(suspect, cotangents) if suspect.power >= LIBRARY else None
+    found = multiple(suspect, cotangents) if suspect.power >= VERY_CLEAR else None
     if found is None:
         return None
     label = f"1 / {found.label}" if found.divided else found.label

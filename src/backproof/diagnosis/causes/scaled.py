@@ -7,7 +7,7 @@ import math
 import torch
 
 from backproof.diagnosis.cause import (
-    PLAIN,
+    CLEAR,
     Explanation,
     cause,
     named_constants,
@@ -27,7 +27,7 @@ def scaled(suspect: Suspect) -> Explanation | None:
     if suspect.response.precision.eps > _COARSE and elements < _FEW:
         return None
     fit = suspect.witness.fit_scaled(suspect.claims)
-    if not fit.explains or suspect.power < 2 * PLAIN or not fit.scale:
+    if not fit.explains or suspect.power < 2 * CLEAR or not fit.scale:
         return None
     factor, bar = 1 / fit.scale, fit.scale_bar / fit.scale**2
     if not math.isfinite(factor) or abs(fit.scale) < 3 * fit.scale_bar:

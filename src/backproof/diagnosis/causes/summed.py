@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from backproof.diagnosis.cause import PLAIN, Explanation, cause
+from backproof.diagnosis.cause import CLEAR, Explanation, cause
 from backproof.diagnosis.suspect import Suspect
 from backproof.diagnosis.witness import Gradients
 from backproof.trial import Output
@@ -35,7 +35,7 @@ class _Source:
 @cause
 def summed(suspect: Suspect) -> Explanation | None:
     """It is summed over the wrong axes, or over a part of what it should be."""
-    if suspect.is_complex or suspect.power < PLAIN or suspect.truth_is_zero:
+    if suspect.is_complex or suspect.power < CLEAR or suspect.truth_is_zero:
         return None
     return (
         _along_axes(suspect)
@@ -105,11 +105,10 @@ def _instead(suspect: Suspect, truth: Gradients, index: Tensor, output: Output) 
     if not bool((count[wrong] > 1).all()):
         return ""
     came = suspect.cotangents[0][output.part].reshape(index.numel(), -1)
-    last, first = torch.zeros_like(claim), torch.zeros_like(claim)
-    for k, row in enumerate(index.tolist()):
-        last[row] = came[k]
-    for k, row in reversed(list(enumerate(index.tolist()))):
-        first[row] = came[k]
+    place = torch.arange(index.numel())
+    empty = torch.zeros(rows, dtype=torch.int64)
+    last = came[empty.scatter_reduce(0, index, place, "amax", include_self=False)]
+    first = came[empty.scatter_reduce(0, index, place, "amin", include_self=False)]
     mean = truth[0].reshape(rows, -1) / count.clamp(min=1)[:, None]
     ways = {
         "keeps the last of": last,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from backproof.diagnosis.cause import (
-    LIBRARY,
+    VERY_CLEAR,
     Explanation,
     cause,
     cotangents_like,
@@ -31,7 +31,7 @@ _MOST_BASICS, _FEW_BASICS = 14, 3
 @cause
 def term(suspect: Suspect) -> Explanation | None:
     """A term is missing, or one too many."""
-    if suspect.power < LIBRARY or suspect.is_complex:
+    if suspect.power < VERY_CLEAR or suspect.is_complex:
         return None
     return _without_cotangent(suspect) or _of_an_output(suspect) or _missing(suspect)
 
@@ -42,7 +42,7 @@ def _without_cotangent(suspect: Suspect) -> Explanation | None:
     if constant is None or not bool(constant[0][suspect.mask].any()):
         return None
     truth = [claim - constant[0] for claim in suspect.claims]
-    if not fits(suspect, truth, LIBRARY):
+    if not fits(suspect, truth, VERY_CLEAR):
         return None
     return Explanation(
         f"has an extra term{_equal_to(suspect, constant[0])} that does not depend on "
