@@ -118,6 +118,17 @@ def test_a_missing_conjugate(backward):
     assert numbers(Square, z)["cause"] == "conjugate"
 
 
+def test_a_tail_that_a_sum_leaves_out():
+    def backward(g, x, bias, y):
+        return g, g[:32].sum(0)
+
+    function = made(lambda x, bias: x + bias, backward)
+    assert numbers(function, normal(40, 3), normal(3, seed=1))["cause"] == "summed"
+    assert "from index 32 on along axis 0" in words(
+        function, normal(40, 3), normal(3, seed=1)
+    )
+
+
 def test_what_is_zero_is_no_relation():
     def forward(x):
         return x.clamp(min=0).sin()

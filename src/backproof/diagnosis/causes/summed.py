@@ -145,7 +145,9 @@ def _not_at_all(suspect: Suspect) -> Explanation | None:
 
 def _over_a_part(suspect: Suspect) -> Explanation | None:
     """Backward leaves out a part of the cotangent, and is right for the rest."""
-    for words, left_out in _parts(suspect):
+    if not bool(torch.stack(suspect.claims).any(0)[suspect.mask].all()):
+        return None  # whole elements are left out, not parts of sums
+    for words, left_out in (*_tails(suspect), *_parts(suspect)):
         dropped = [torch.where(left_out, u, 0.0) for u in suspect.cotangents]
         claims = suspect.tried(dropped)
         if claims is None:
@@ -159,6 +161,46 @@ def _over_a_part(suspect: Suspect) -> Explanation | None:
                 f"Add up what comes from {words} of the cotangent too.",
             )
     return None
+
+
+def _tails(suspect: Suspect) -> Iterator[tuple[str, Tensor]]:
+    """The end of an axis of the outputs that backward does not read, by halving."""
+    for output in suspect.outputs:
+        shape = tuple(output.shape)
+        for axis, size in enumerate(shape):
+            if (
+                output.dtype.is_complex
+                or size < 2
+                or _is_read(suspect, output, axis, size - 1)
+            ):
+                continue
+            low, high = 0, size - 1  # the tail from `high` on is not read
+            while high - low > 1:
+                middle = (low + high) // 2
+                if _is_read(suspect, output, axis, middle):
+                    low = middle
+                else:
+                    high = middle
+            start = high if _is_read(suspect, output, axis, low) else low
+            if start:
+                words = f"everything from index {start} on along axis {axis}"
+                yield words, _from(suspect, output, axis, start)
+
+
+def _is_read(suspect: Suspect, output: Output, axis: int, start: int) -> bool:
+    """Whether the cotangent from `start` on along an axis has a gradient."""
+    mask = _from(suspect, output, axis, start)
+    found = suspect.tried([torch.where(mask, suspect.cotangents[0], 0.0)])
+    return found is None or bool(found[0][suspect.mask].any())
+
+
+def _from(suspect: Suspect, output: Output, axis: int, start: int) -> Tensor:
+    """The outputs from `start` on along an axis, boolean (num_outputs,)."""
+    here = torch.zeros(output.shape, dtype=torch.bool)
+    here.narrow(axis, start, output.shape[axis] - start).logical_not_()
+    mask = torch.zeros_like(suspect.cotangents[0], dtype=torch.bool)
+    mask[output.part] = here.reshape(-1)
+    return mask
 
 
 def _parts(suspect: Suspect) -> Iterator[tuple[str, Tensor]]:
