@@ -70,9 +70,7 @@ def _one_by_one(suspect: Suspect, cells: Cells, line: Line) -> Place:
     known = line.steps != 0
     wrong, right = torch.zeros_like(known), known.clone()
     for k, claim in enumerate(suspect.claims):
-        gap, bar = errors(
-            suspect, line, cells, k
-        )  # of each element, since it is a cell
+        gap, bar = errors(suspect, line, cells, k)  # of each element: it is a cell
         said = claim * line.steps
         size = torch.maximum(said.abs(), (gap + said).abs())
         off = gap.abs() > bar

@@ -15,7 +15,7 @@ from backproof.diagnosis.cause import (
 from backproof.diagnosis.known import Number
 from backproof.diagnosis.suspect import Suspect
 
-CLOSE = 5e-3  # a constant this near to 1 that has no name is a rounded one
+_CLOSE = 5e-3  # a constant this near to 1 that has no name is a rounded one
 _COARSE, _FEW = 1e-5, 8  # types in which so few elements fit a constant by chance
 _GOOD = 2  # rank of names that are worth giving beside the best
 
@@ -33,7 +33,7 @@ def scaled(suspect: Suspect) -> Explanation | None:
     if not math.isfinite(factor) or abs(fit.scale) < 3 * fit.scale_bar:
         return None
     numbers = named_constants(suspect, factor, bar)
-    if not numbers and abs(abs(factor) - 1) < CLOSE:
+    if not numbers and abs(abs(factor) - 1) < _CLOSE:
         return None  # a rounded constant
     size = _named(numbers) if numbers else _unnamed(factor, bar)
     sign = "minus " if factor < 0 else ""
@@ -56,12 +56,11 @@ def _undone(sign: str, name: str) -> str:
 def _named(numbers: list[Number]) -> str:
     """The best name, and another that is as good: constants collide."""
     best, *others = numbers
-    also = [n.name for n in others if n.rank <= _GOOD and n.name != best.name][:1]
-    return (
-        " or ".join([best.words, *also])
-        if not best.gloss or not also
-        else (f"{best.name} ({best.gloss}, or {also[0]})")
-    )
+    for other in others:
+        if other.rank <= _GOOD and other.name != best.name:
+            gloss = f"{best.gloss}, " if best.gloss else ""
+            return f"{best.name} ({gloss}or {other.name})"
+    return best.words
 
 
 def _unnamed(value: float, bar: float) -> str:

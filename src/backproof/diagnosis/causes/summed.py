@@ -100,7 +100,8 @@ def _instead(suspect: Suspect, truth: Gradients, index: Tensor, output: Output) 
     """What rows named more than once get instead of the sum; empty where it is else."""
     rows = suspect.shape[0]
     claim = suspect.claims[0].reshape(rows, -1)
-    wrong = ((claim - truth[0].reshape(rows, -1)).abs() > 0).any(-1)
+    true = truth[0].reshape(rows, -1)
+    wrong = ((claim - true).abs() > _ROUNDING * true.abs()).any(-1)
     count = torch.bincount(index, minlength=rows)
     if not bool((count[wrong] > 1).all()):
         return ""
@@ -109,7 +110,7 @@ def _instead(suspect: Suspect, truth: Gradients, index: Tensor, output: Output) 
     empty = torch.zeros(rows, dtype=torch.int64)
     last = came[empty.scatter_reduce(0, index, place, "amax", include_self=False)]
     first = came[empty.scatter_reduce(0, index, place, "amin", include_self=False)]
-    mean = truth[0].reshape(rows, -1) / count.clamp(min=1)[:, None]
+    mean = true / count.clamp(min=1)[:, None]
     ways = {
         "keeps the last of": last,
         "keeps the first of": first,
@@ -166,8 +167,7 @@ def _over_a_part(suspect: Suspect) -> Explanation | None:
 def _tails(suspect: Suspect) -> Iterator[tuple[str, Tensor]]:
     """The end of an axis of the outputs that backward does not read, by halving."""
     for output in suspect.outputs:
-        shape = tuple(output.shape)
-        for axis, size in enumerate(shape):
+        for axis, size in enumerate(output.shape):
             if (
                 output.dtype.is_complex
                 or size < 2
