@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from backproof.battery.check import check
     from backproof.battery.gradcheck import gradcheck
-    from backproof.errors import BackproofError, BadInput, WrongGradient
+    from backproof.errors import (
+        BackproofError,
+        BadInput,
+        MalformedFunction,
+        WrongGradient,
+    )
     from backproof.inputs import inputs_for
     from backproof.probe.domain import Domain
     from backproof.records import Evidence, Finding, Outcome, Verdict
@@ -31,6 +36,7 @@ __all__ = [
     "Domain",
     "Evidence",
     "Finding",
+    "MalformedFunction",
     "Outcome",
     "Report",
     "Subject",
@@ -49,6 +55,7 @@ _HOME = {
     "Domain": "backproof.probe.domain",
     "Evidence": "backproof.records",
     "Finding": "backproof.records",
+    "MalformedFunction": "backproof.errors",
     "Outcome": "backproof.records",
     "Report": "backproof.report",
     "Subject": "backproof.subject",
