@@ -1,0 +1,106 @@
+"""`apply`: which route a call takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from backproof.definition import private
+from backproof.definition.arguments import holds_object, pack
+from backproof.definition.differentiation import autograd_kernel, relearned
+from backproof.definition.eager import flat_apply, tree_apply
+from backproof.definition.operator import define, implement_autograd, latest
+from backproof.definition.policies import Policies
+from backproof.definition.traced import traced_apply
+from backproof.definition.written import Written
+
+_CONTAINERS = frozenset({list, tuple, dict})
+
+
+def apply_of(written: Written, policies: Policies) -> Callable[..., Any]:
+    """`apply` of a class.
+
+    Three routes: torch's own node in plain eager, a torch Function that dynamo inlines,
+    and everywhere else an operator of torch's dispatcher.
+    """
+    written = policies.inside(written)
+    name = written.name
+
+    def refuse(count: int, *tensors: Tensor) -> Any:
+        from backproof.definition.nodes import Refuse
+
+        return Refuse.apply(written.second_order_refusal, count, *tensors)
+
+    operator = define(written)
+    implement_autograd(operator, autograd_kernel(written, operator, refuse))
+    flat = policies.around(flat_apply(written, refuse), name)
+    tree = policies.around(tree_apply(written, refuse), name)
+    traced = policies.around(traced_apply(written, operator), name)
+    everywhere = policies.around(_operator_apply(written, operator), name)
+    signature = written.signature
+    bind = signature is not None and written.binds
+    functorch, modes = private.functorch_active, private.dispatch_modes
+    tracing, forward_mode = private.tracing_state, private.forward_mode
+    compiling, fx = torch.compiler.is_dynamo_compiling, private.fx_tracing
+    containers = _CONTAINERS
+
+    def apply(*arguments: Any, **keywords: Any) -> Any:
+        if keywords or bind:
+            if signature is None:
+                raise TypeError(f"{name}.apply() takes no keyword arguments")
+            arguments = tuple(signature.bound(name, arguments, keywords))
+        if compiling():
+            return traced(*arguments)
+        if (
+            functorch()
+            or modes()
+            or forward_mode._current_level >= 0
+            or tracing() is not None
+        ):
+            return everywhere(*arguments)
+        if fx._is_fx_tracing_flag:
+            for argument in arguments:
+                if isinstance(argument, torch.fx.Proxy):
+                    return argument.tracer.create_proxy(
+                        "call_function", apply, tuple(arguments), {}
+                    )
+        for argument in arguments:
+            if argument.__class__ in containers and _holds_tensor(argument):
+                return tree(*arguments)
+        return flat(*arguments)
+
+    return apply
+
+
+def _holds_tensor(container: Any) -> bool:
+    return any(isinstance(leaf, Tensor) for leaf in pytree.tree_leaves(container))
+
+
+def _operator_apply(
+    written: Written, operator: torch._ops.OpOverload
+) -> Callable[..., Any]:
+    def everywhere(*arguments: Any) -> Any:
+        packed = pack(arguments)
+        if holds_object(packed.form) and torch.compiler.is_exporting():
+            raise NotImplementedError(
+                f"{written.name}: an argument that is no tensor, number, string or "
+                "container of these cannot be exported; make it an attribute that "
+                "forward looks up, or pass what it is made of"
+            )
+        latest.left = None
+        result = operator(packed.tensors, packed.ints, packed.floats, packed.form)
+        left = latest.left
+        if left is None:
+            left = relearned(
+                written, packed.form, packed.tensors, packed.ints, packed.floats
+            )
+        outputs = list(result[: sum(absent is None for absent in left.absent)])
+        for k, place in left.dirty.items():
+            outputs[k] = packed.tensors[place].copy_(outputs[k])
+        return left.result(outputs)
+
+    return everywhere

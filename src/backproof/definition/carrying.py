@@ -1,0 +1,105 @@
+"""The derivative of tensors that forward made and saved.
+
+Forward runs outside autograd, so what it saves that is neither an input nor an output is
+a constant to a derivative of backward, and torch drops that term without a word. Here
+forward runs once more, differentiably, and its tensors lend their derivative to the
+saved ones. Where that cannot be trusted, it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from backproof.definition import private
+from backproof.definition.recording import Run, differentiable
+from backproof.errors import NoDerivative
+
+
+class Rerun:
+    """Forward, run again with gradients on.
+
+    Raises:
+        NoDerivative: forward draws random numbers; from `lend`: it does not repeat its
+            result, or makes the tensor outside of torch.
+    """
+
+    def __init__(self, forward: Callable[[], Run], owner: str) -> None:
+        self._owner = owner
+        with torch.enable_grad(), _Watch() as self._watch:
+            self.run = forward()
+        if self._watch.drew is not None:
+            raise self._refused(f"draws random numbers ({self._watch.drew})")
+
+    def lend(self, extras: Mapping[int, Tensor]) -> dict[int, Tensor]:
+        """Extras of the first run, with the derivative of this one's."""
+        if any(k >= len(self.run.extras) for k in extras):
+            raise self.differs()
+        return {k: self._lent(old, self.run.extras[k]) for k, old in extras.items()}
+
+    def differs(self) -> NoDerivative:
+        """The error for a forward that does not do the same again."""
+        return self._refused("does not repeat its result")
+
+    def _lent(self, old: Tensor, new: Tensor) -> Tensor:
+        from backproof.definition.nodes import Attach
+
+        if not differentiable(old):
+            return old
+        active = private.functorch_active()
+        seen = not (active or private.dispatch_modes() or old.is_meta)
+        if seen and not _equal(old.detach(), new.detach()):
+            raise self.differs()
+        if new.requires_grad or active:
+            attached: Tensor = Attach.apply(old, new)
+            return attached
+        if seen and not self._watch.made(new):
+            raise self._refused("makes it outside of torch")
+        return old
+
+    def _refused(self, why: str) -> NoDerivative:
+        return NoDerivative(
+            f"{self._owner}: a derivative of its backward needs the derivative of a "
+            f"tensor that forward made and saved, and forward {why}. Save inputs or "
+            "outputs and compute the tensor in backward, or mark backward with "
+            "`once_differentiable`"
+        )
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    same = one.shape == other.shape and one.dtype == other.dtype
+    return same and bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
+class _Watch(TorchDispatchMode):
+    """Which memory torch's own operations filled, and whether one drew numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drew: str | None = None
+        self._filled: dict[int, Tensor] = {}  # the tensors keep the addresses taken
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            self.drew = func._schema.name.removeprefix("aten::")
+        if not func._schema.name.startswith(("aten::empty", "aten::new_empty")):
+            views = func.is_view
+            for leaf in result if isinstance(result, (list, tuple)) else [result]:
+                if isinstance(leaf, Tensor) and not views:
+                    self._filled[_address(leaf)] = leaf
+        return result
+
+    def made(self, tensor: Tensor) -> bool:
+        """Whether an operation of torch gave this tensor its values."""
+        return _address(tensor) in self._filled
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata

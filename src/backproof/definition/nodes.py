@@ -1,0 +1,41 @@
+"""Two nodes of a graph that the routes build with: themselves Functions of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from backproof.definition.function import Function
+from backproof.errors import NoDerivative
+
+
+class Attach(Function):
+    """The value of one tensor with the derivative of another.
+
+    `value + (other - other.detach())` says the same, but rounds, and turns an infinite
+    `other` into nan.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, other: Tensor) -> Tensor:
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[None, Tensor]:
+        return None, cotangent
+
+
+class Refuse(Function):
+    """The first `count` of some tensors; differentiating them raises `message`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, message: str, count: int, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        ctx.message = message
+        return tuple(tensor.clone() for tensor in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Any:
+        raise NoDerivative(ctx.message)

@@ -1,0 +1,80 @@
+"""Every name of torch that definitions use and that torch does not document.
+
+Each is None where the installed torch lacks it. `CAN_DISPATCH` and `CAN_BIND` say which
+routes are left: without the first every call outside plain eager goes through a
+`torch.autograd.Function` with `setup_context` (`plain.py`), without the second eager
+calls go through `Function.apply` itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import torch
+
+
+def _find(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    try:
+        found: Any = import_module(module)
+    except ModuleNotFoundError:
+        return None
+    return getattr(found, name, None)
+
+
+def constant_for_dynamo(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Dynamo runs `function` while it traces, and keeps the result as a constant.
+
+    What `torch.compiler.assume_constant_result` does, without importing dynamo.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+# What a call happens under.
+functorch_active = _find("torch._C._are_functorch_transforms_active")
+dispatch_modes = _find("torch._C._len_torch_dispatch_stack")
+function_modes = _find("torch._C._len_torch_function_stack")
+tracing_state = _find("torch._C._get_tracing_state")
+forward_mode = _find("torch.autograd.forward_ad")  # its `_current_level`
+fx_tracing = _find("torch.fx._symbolic_trace")  # its `_is_fx_tracing_flag`
+unwrap_dead = _find("torch._functorch.utils.unwrap_dead_wrappers")
+any_autocast = _find("torch._C._is_any_autocast_enabled")
+is_legacy_batched = _find("torch._C._functorch.is_legacy_batchedtensor")
+
+# A kernel under the Autograd key that is differentiated by one level only.
+SingleLevelFunction = _find("torch.autograd.function._SingleLevelFunction")
+single_level = _find("torch._functorch.utils.enable_single_level_autograd_function")
+after_autograd = _find("torch._C._after_autograd_keyset")
+below_autograd = _find("torch._C._AutoDispatchBelowAutograd")
+set_forward_grad = _find("torch.autograd.forward_ad._set_fwd_grad_enabled")
+unpack_dual = _find("torch._VF._unpack_dual")
+get_inplace_allowed = _find("torch._C._functorch.get_inplace_requires_grad_allowed")
+set_inplace_allowed = _find("torch._C._functorch.set_inplace_requires_grad_allowed")
+is_alias = _find("torch._C._is_alias_of")
+without_modes = _find("torch.utils._python_dispatch._disable_current_modes")
+
+# The base of the classes that the engine calls backward on.
+FunctionBase = _find("torch._C._FunctionBase")
+
+_NEEDED_TO_DISPATCH = (
+    functorch_active,
+    dispatch_modes,
+    tracing_state,
+    getattr(forward_mode, "_current_level", None),
+    SingleLevelFunction,
+    single_level,
+    after_autograd,
+    below_autograd,
+    set_forward_grad,
+    unpack_dual,
+    get_inplace_allowed,
+    set_inplace_allowed,
+    is_alias,
+    without_modes,
+    getattr(torch.library, "register_vmap", None),
+)
+CAN_DISPATCH = all(name is not None for name in _NEEDED_TO_DISPATCH)
+CAN_BIND = FunctionBase is not None
