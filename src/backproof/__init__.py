@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from backproof.battery.check import check
     from backproof.battery.gradcheck import gradcheck
+    from backproof.definition.function import Function
     from backproof.errors import (
         BackproofError,
         BadInput,
         MalformedFunction,
+        NoDerivative,
         WrongGradient,
     )
     from backproof.inputs import inputs_for
@@ -36,7 +38,9 @@ __all__ = [
     "Domain",
     "Evidence",
     "Finding",
+    "Function",
     "MalformedFunction",
+    "NoDerivative",
     "Outcome",
     "Report",
     "Subject",
@@ -55,7 +59,9 @@ _HOME = {
     "Domain": "backproof.probe.domain",
     "Evidence": "backproof.records",
     "Finding": "backproof.records",
+    "Function": "backproof.definition.function",
     "MalformedFunction": "backproof.errors",
+    "NoDerivative": "backproof.errors",
     "Outcome": "backproof.records",
     "Report": "backproof.report",
     "Subject": "backproof.subject",

@@ -3,6 +3,7 @@
 BackproofError
 ├── BadInput          (ValueError)      it could not be checked; the command line ends 2
 ├── MalformedFunction (TypeError)       a class was refused when its body ended
+├── NoDerivative      (RuntimeError)    backward was asked for a derivative it has not
 └── WrongGradient     (AssertionError)  it was checked, and something is wrong
 """
 

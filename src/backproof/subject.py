@@ -18,6 +18,12 @@ import torch
 
 from backproof import dispatcher
 from backproof.errors import BadInput
+from backproof.function_class import (
+    can_be_called,
+    class_of_apply,
+    is_function,
+    takes_ctx,
+)
 from backproof.probe.domain import Domain
 from backproof.records import Location
 
@@ -30,7 +36,7 @@ class Subject:
         function: what is called with a case's arguments.
         name: what reports call it.
         where: the place of its definition, None where there is no source.
-        definition: the `torch.autograd.Function` class behind it, where it is known.
+        definition: the custom Function behind it, torch's kind or ours, where known.
         module: the `nn.Module` whose parameters count as inputs, where it is one.
         operator: the overload, where it is an operator of torch's dispatcher.
         expect: a soft function whose derivative is the intended gradient.
@@ -42,7 +48,7 @@ class Subject:
     function: Callable[..., Any]
     name: str
     where: Location | None = None
-    definition: type[torch.autograd.Function] | None = None
+    definition: type[Any] | None = None
     module: torch.nn.Module | None = None
     operator: torch._ops.OpOverload | None = None
     expect: Callable[..., Any] | None = None
@@ -68,7 +74,7 @@ class Subject:
             parameters = list(inspect.signature(source).parameters.values())
         except (TypeError, ValueError):
             return ["*args"]
-        if self.definition is not None and _takes_ctx(self.definition):
+        if self.definition is not None and takes_ctx(self.definition):
             parameters = parameters[1:]
         kind = inspect.Parameter
         return [
@@ -148,10 +154,10 @@ def _identified(target: Any) -> Subject:
     if isinstance(target, torch.nn.Module):
         kind = type(target)
         return Subject(target, _name(target), _location(kind), module=target)
-    if isinstance(target, type) and issubclass(target, torch.autograd.Function):
-        return Subject(target.apply, target.__name__, _location(target), target)
+    if is_function(target):
+        return _function(target)
     if callable(target):
-        definition = _function_class(target)
+        definition = class_of_apply(target)
         if definition is not None:
             where = _location(definition)
             return Subject(target, definition.__name__, where, definition)
@@ -175,17 +181,13 @@ def _operator(target: Any) -> Subject:
     return Subject(overload, name, where, operator=overload)
 
 
-def _function_class(target: Any) -> type[torch.autograd.Function] | None:
-    """The Function behind `SomeFunction.apply`, None for any other callable."""
-    owner = getattr(target, "__self__", None)
-    if isinstance(owner, type) and issubclass(owner, torch.autograd.Function):
-        return owner
-    return None
-
-
-def _takes_ctx(definition: type[torch.autograd.Function]) -> bool:
-    inherited = torch.autograd.Function.setup_context
-    return definition.setup_context is inherited
+def _function(target: type[Any]) -> Subject:
+    if not can_be_called(target):
+        raise BadInput(
+            f"{target.__name__} cannot be called: it lacks a forward or a backward. "
+            "Give a class that has both"
+        )
+    return Subject(target.apply, target.__name__, _location(target), target)
 
 
 def _name(target: Any) -> str:

@@ -6,11 +6,10 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
-
 from backproof import codes, dispatcher
 from backproof.battery.code import code_of
 from backproof.battery.verdict import is_note
+from backproof.function_class import own_backward, own_method
 from backproof.records import Finding, Location, Outcome, Severity, Status
 from backproof.subject import Subject
 
@@ -55,12 +54,10 @@ _RULES = {
 def _rule_of(subject: Subject, code: str) -> Location | None:
     """Where the rule behind `code` is written, where that is the Function's own."""
     name = _RULES.get(code)
-    if name is not None and subject.definition is not None:
-        own = getattr(subject.definition, name)
-        if own is not getattr(torch.autograd.Function, name):
-            place = _written_at(own)
-            if place is not None:
-                return place
+    own = own_method(subject.definition, name) if name is not None else None
+    place = _written_at(own) if own is not None else None
+    if place is not None:
+        return place
     return backward_of(subject)
 
 
@@ -68,7 +65,7 @@ def backward_of(subject: Subject) -> Location | None:
     """Where the subject's backward is written, its own place otherwise."""
     backward = None
     if subject.definition is not None:
-        backward = subject.definition.backward
+        backward = own_backward(subject.definition)
     elif subject.operator is not None:
         backward = dispatcher.backward(subject.operator)
     if backward is None:

@@ -18,9 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backproof import dispatcher
+from backproof import dispatcher, tree
 from backproof.battery.code import Code, code_of
 from backproof.errors import BadInput
+from backproof.function_class import class_of_node, own_backward, own_method
 from backproof.records import Location
 from backproof.source import Method, calls_out, gradient_place, lines_run, save_place
 from backproof.trial import BackwardRaised, Graph, Refused, Trial
@@ -52,13 +53,13 @@ class Places:
             return None
 
     @functools.cached_property
-    def definition(self) -> type[torch.autograd.Function] | None:
+    def definition(self) -> type[Any] | None:
         """The Function behind the subject: its own, else the only one in the graph."""
         if self._subject.definition is not None or self._subject.operator is not None:
             return self._subject.definition
         if self.graph is None:
             return None
-        classes = {type(node)._forward_cls for node in custom_nodes(self.graph)}
+        classes = {class_of_node(node) for node in custom_nodes(self.graph)}
         return classes.pop() if len(classes) == 1 else None
 
     @functools.cached_property
@@ -66,13 +67,12 @@ class Places:
         """Backward and its text."""
         if self._subject.operator is not None:
             return code_of(dispatcher.backward(self._subject.operator))
-        return code_of(getattr(self.definition, "backward", None))
+        return code_of(own_backward(self.definition))
 
     @functools.cached_property
     def jvp(self) -> Code | None:
         """`jvp` and its text."""
-        own = getattr(self.definition, "jvp", None)
-        return None if own is torch.autograd.Function.jvp else code_of(own)
+        return code_of(own_method(self.definition, "jvp"))
 
     @functools.cached_property
     def forward(self) -> tuple[Code, ...]:
@@ -82,10 +82,8 @@ class Places:
         elif self.definition is None:
             written = []
         else:
-            inherited = torch.autograd.Function.setup_context
-            setup = self.definition.setup_context
-            written = [code_of(self.definition.forward)]
-            written += [code_of(setup)] if setup is not inherited else []
+            names = ("forward", "setup_context")
+            written = [code_of(own_method(self.definition, name)) for name in names]
         return tuple(one for one in written if one is not None)
 
     @property
@@ -276,8 +274,8 @@ def called_at(codes: Iterable[Code], names: Collection[str]) -> Location | None:
 
 def forwards_in(graph: Graph) -> list[Code]:
     """Forward of every Function that a graph has been recorded through."""
-    classes = dict.fromkeys(type(node)._forward_cls for node in custom_nodes(graph))
-    found = (code_of(one.forward) for one in classes)
+    classes = dict.fromkeys(class_of_node(node) for node in custom_nodes(graph))
+    found = (code_of(own_method(one, "forward")) for one in classes)
     return [code for code in found if code is not None]
 
 
@@ -304,7 +302,12 @@ def _positions(node: Any) -> Iterator[tuple[int, Tensor]]:
     Edges stand for tensors only, positions for all arguments; those that need a gradient
     come in the same order in both.
     """
-    needed = [k for k, needs in enumerate(node.needs_input_grad) if needs]
+    needed = [
+        k
+        for k, needs in enumerate(node.needs_input_grad)
+        for _, need in tree.leaves(needs, "")  # a container's is a container
+        if need
+    ]
     edges = [parent for parent, _ in node.next_functions if parent is not None]
     if len(needed) != len(edges):
         return

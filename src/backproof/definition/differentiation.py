@@ -18,7 +18,7 @@ from backproof.definition import private, tangents
 from backproof.definition.arguments import Form
 from backproof.definition.carrying import Rerun
 from backproof.definition.context import Context
-from backproof.definition.layers import Layer, mapped, peeled
+from backproof.definition.layers import ByEntry, Layer, Path, mapped, peeled
 from backproof.definition.operator import latest, needs_of, run_forward
 from backproof.definition.recording import (
     Left,
@@ -41,7 +41,7 @@ class _Call:
     written: Written
     layers: tuple[Layer, ...]
     form: Form
-    left: Left
+    left: ByEntry[Left]
     ints: Sequence[int]
     floats: Sequence[float]
     shapes: list[torch.Size]  # of the inputs
@@ -52,19 +52,23 @@ class _Call:
         n, m = len(self.shapes), len(self.shapes) + self.outputs
         return list(tensors[:n]), list(tensors[n:m]), list(tensors[m:])
 
-    def restored(self, saved: Sequence[Any], needs: Sequence[bool]) -> Context:
+    def restored(
+        self, left: Left, saved: Sequence[Any], needs: Sequence[bool]
+    ) -> Context:
         """The ctx of one entry: what forward left, with its tensors in place."""
         inputs, outputs, extras = self.split(saved)
         if extras and torch.is_grad_enabled() and not self.written.once:
+            given = [t.clone() for t in inputs] if self.written.mutates else inputs
             again = Rerun(
                 lambda: run_forward(
-                    self.written, self.form, inputs, self.ints, self.floats
+                    self.written, self.form, given, self.ints, self.floats
                 ),
+                inputs,
                 self.written.name,
             )
             extras = list(again.lend(dict(enumerate(extras))).values())
         ctx = Context(needs_of(self.form, needs))
-        filled(ctx, self.left, inputs, outputs, extras)
+        filled(ctx, left, inputs, outputs, extras)
         return ctx
 
     def pull_back(
@@ -74,9 +78,10 @@ class _Call:
         count = len(saved)
         given: list[int] = []
 
-        def entry(every: Sequence[Any]) -> list[Tensor]:
-            ctx = self.restored(every[:count], needs)
-            result = self.written.backward(ctx, *self.left.laid_out(every[count:]))
+        def entry(every: Sequence[Any], path: Path) -> list[Tensor]:
+            left = self.left.at(path)
+            ctx = self.restored(left, every[:count], needs)
+            result = self.written.backward(ctx, *left.laid_out(every[count:]))
             gradients = list(self.form.gather(returned(result)))
             given[:] = [k for k, g in enumerate(gradients) if g is not None]
             if not self.layers:
@@ -104,11 +109,12 @@ class _Call:
         assert self.written.jvp is not None
         jvp = self.written.jvp
 
-        def entry(every: Sequence[Any]) -> list[Tensor]:
-            ctx = self.restored([*every[:n], *every[2 * n :]], needs)
+        def entry(every: Sequence[Any], path: Path) -> list[Tensor]:
+            left = self.left.at(path)
+            ctx = self.restored(left, [*every[:n], *every[2 * n :]], needs)
             ctx.saved_tensors = ctx.saved_for_forward
             result = returned(jvp(ctx, *self.form.spread(every[n : 2 * n])))
-            pairs = zip(result, self.left.absent, strict=True)
+            pairs = zip(result, left.absent, strict=True)
             made = [tangent for tangent, absent in pairs if absent is None]
             given[:] = [k for k, t in enumerate(made) if t is not None]
             return [made[k] for k in given]
@@ -148,31 +154,28 @@ def autograd_kernel(
                     keyset & private.after_autograd, list(tensors), ints, floats, form
                 )
             layers, inner = peeled(form)
-            left = latest.left
-            if left is None:  # a checkpoint had kept the result
-                left = relearned(written, form, tensors, ints, floats)
+            made = latest.left
+            if made is None:  # a checkpoint had kept the result
+                made = relearned(written, form, tensors, ints, floats)
+            left = made.any
             if written.sets_up_outside:
                 left, extras = _set_up(
                     written, inner, left, result, tensors, ints, floats
                 )
+                made = ByEntry()
+                made.put((), left)
                 result = [*result[:-1], *extras, result[-1]]
             n = len(result) - left.extras - 1
             outputs, extras = result[:n], result[n:-1]
-            call = _Call(
-                written,
-                layers,
-                inner,
-                left,
-                ints,
-                floats,
-                [t.shape for t in tensors],
-                n,
-            )
+            shapes = [t.shape for t in tensors]
+            call = _Call(written, layers, inner, made, ints, floats, shapes, n)
             wanted = used(left)
             inputs = [
                 t if left.extras or ("input", k) in wanted else None
                 for k, t in enumerate(tensors)
             ]
+            for k in left.dirty.values():  # about to change under the caller's hands
+                inputs[k] = None if inputs[k] is None else tensors[k].clone()
             needed = [
                 t if ("output", k) in wanted else None for k, t in enumerate(outputs)
             ]
@@ -204,13 +207,14 @@ def autograd_kernel(
                 saved = [_primal(t) for t in ctx.saved_tensors]
                 made = _tangents(call, saved, given, refuse)
             latest.left = call.left  # backward may have run other operators
-            return (*made, *[None] * (call.left.extras + 1))
+            return (*made, *[None] * (call.left.any.extras + 1))
 
         @staticmethod
         def _compiled_autograd_key(ctx: Any) -> tuple[Any, ...]:
             return (ctx._autograd_function_id,)
 
     Differentiated.__name__ = Differentiated.__qualname__ = written.name
+    Differentiated.written_as = written.owner
 
     def kernel(
         keyset: Any, tensors: Any, ints: Any, floats: Any, form: str
@@ -225,19 +229,21 @@ def autograd_kernel(
 
 def relearned(
     written: Written, form: str, tensors: Sequence[Tensor], ints: Any, floats: Any
-) -> Left:
+) -> ByEntry[Left]:
     """What forward leaves, where its result was kept from an earlier run."""
     layers, inner = peeled(form)
-    left: list[Left] = []
+    left: ByEntry[Left] = ByEntry()
 
-    def once(entry: Sequence[Any]) -> list[Tensor]:
-        run = run_forward(written, inner, entry, ints, floats)
-        left.append(run.left)
+    def once(entry: Sequence[Any], path: Path) -> list[Tensor]:
+        run = run_forward(
+            written, inner, entry, ints, floats, whole=not written.sets_up_outside
+        )
+        left.put(path, run.left)
         return [*run.outputs, *run.extras]
 
     with private.without_modes(), torch.no_grad(), torch.random.fork_rng():
         mapped(layers, once, [tensor.clone() for tensor in tensors])
-    return left[-1]
+    return left
 
 
 def _tangents(
@@ -249,7 +255,7 @@ def _tangents(
     _, outputs, _ = call.split(saved)
     made = tangents.derived(
         lambda cotangents: call.pull_back(saved, cotangents, needs),
-        call.left,
+        call.left.any,
         outputs,
         given,
         call.written.name,

@@ -10,6 +10,7 @@ from backproof.definition.form import refuse_malformed
 from backproof.definition.policies import Policies
 from backproof.definition.typed_apply import Apply
 from backproof.definition.written import written
+from backproof.function_class import BASES
 
 _METHODS = ("forward", "backward", "vjp", "setup_context", "jvp", "vmap")
 
@@ -100,6 +101,9 @@ class Function(metaclass=_FunctionType):
         super().__init_subclass__(**keywords)
         refuse_malformed(cls)
         cls._build()
+
+
+BASES.append(Function)
 
 
 def _signature(cls: type) -> inspect.Signature:

@@ -61,6 +61,6 @@ def forget(module: str) -> None:
 
 def identity(subject: Any) -> Any:
     """The Function behind its `apply`, which is a new object at each access."""
-    owner = getattr(subject, "__self__", None)
-    is_apply = getattr(subject, "__name__", None) == "apply"
-    return owner if is_apply and isinstance(owner, type) else subject
+    from backproof.function_class import class_of_apply
+
+    return class_of_apply(subject) or subject

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from backproof import tree
+from backproof.function_class import is_function
 from backproof.repro.errors import NoScript
 from backproof.subject import Case
 from backproof.target.place import Place
@@ -82,7 +83,7 @@ class Origin:
         """The expression that is called with the arguments."""
         found = self.target
         text = self.name if self._is_operator else f"module.{self.name}"
-        if isinstance(found, type) and issubclass(found, torch.autograd.Function):
+        if is_function(found):
             return f"{text}.apply"
         if isinstance(found, type) and issubclass(found, torch.nn.Module):
             return f"{text}()"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from backproof.errors import BadInput
+from backproof.errors import BadInput, MalformedFunction
 from backproof.inputs.raised import shortened
 from backproof.inputs.registered import forget
 from backproof.target.place import Place
@@ -36,6 +36,8 @@ def module_at(place: Place) -> ModuleType:
                 f"(SystemExit: {error.code}); put what runs under "
                 '`if __name__ == "__main__":`'
             ) from error
+        except MalformedFunction as error:
+            raise BadInput(f"{place.text} does not import:\n{error}") from error
         except Exception as error:
             raise BadInput(_does_not_import(place, error)) from error
 

@@ -11,6 +11,7 @@ import torch
 
 from backproof import dispatcher
 from backproof.errors import BadInput
+from backproof.function_class import can_be_called, is_function, own_method
 from backproof.inputs.raised import near
 
 _LISTED = 8  # names shown where none is near the one that was asked for
@@ -31,12 +32,11 @@ def defined_in(module: ModuleType) -> list[tuple[str, Any]]:
 
 
 def _is_own_function(value: Any, module: ModuleType) -> bool:
-    base = torch.autograd.Function
     return (
-        isinstance(value, type)
-        and issubclass(value, base)
+        is_function(value)
         and value.__module__ == module.__name__
-        and value.forward is not base.forward  # a base class of the user's own
+        and own_method(value, "forward") is not None  # a base of the user's own
+        and can_be_called(value)
     )
 
 

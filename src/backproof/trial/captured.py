@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from backproof import tree
+from backproof.function_class import class_of_apply, class_of_node, is_function
 from backproof.trial.custom_nodes import custom_nodes, every_node
 from backproof.trial.trial import Graph, Trial
 
@@ -50,7 +50,7 @@ def _roots(trial: Trial) -> Iterator[tuple[Any, str]]:
 def _roots_inside(graph: Graph) -> Iterator[tuple[Any, str]]:
     """The forward of each Function that ran, and the callables that it keeps on ctx."""
     for node in custom_nodes(graph):
-        yield type(node)._forward_cls.forward, ""
+        yield getattr(class_of_node(node), "forward", None), ""
         for name, value in dict(getattr(node, "__dict__", {})).items():
             if callable(value) and not isinstance(value, (type, nn.Module)):
                 yield value, name
@@ -83,12 +83,9 @@ def _reach(
 
 def _plain_function(thing: Any) -> Any:
     """The Python function that runs when `thing` is called, None where there is none."""
-    owner = getattr(thing, "__self__", None)
-    for candidate in (owner, thing):
-        if isinstance(candidate, type) and issubclass(
-            candidate, torch.autograd.Function
-        ):
-            thing = candidate.forward
+    written = thing if is_function(thing) else class_of_apply(thing)
+    if written is not None:
+        thing = getattr(written, "forward", None)
     if inspect.isroutine(thing):
         thing = inspect.unwrap(thing)
     return thing if inspect.isfunction(thing) else getattr(thing, "__func__", None)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from backproof.errors import BadInput
+from backproof.function_class import takes_ctx
 from backproof.trial.trial import Refused, Trial
 
 
@@ -29,12 +30,12 @@ def composed(trial: Trial) -> Trial | None:
     if definition is None:
         return None
     forward: Any = definition.forward
-    own_setup = definition.setup_context is not torch.autograd.Function.setup_context
+    with_ctx = takes_ctx(definition)
 
     def plain(*arguments: Any, **keywords: Any) -> Any:
-        if own_setup:
-            return forward(*arguments, **keywords)
-        return forward(_Ctx(), *arguments, **keywords)
+        if with_ctx:
+            return forward(_Ctx(), *arguments, **keywords)
+        return forward(*arguments, **keywords)
 
     other = trial.in_place_of(plain)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from backproof.function_class import class_of_node
 from backproof.trial.trial import Graph
 
 
@@ -22,9 +23,4 @@ def every_node(graph: Graph) -> Iterator[Any]:
 
 def custom_nodes(graph: Graph) -> Iterator[Any]:
     """Those of Python Functions; such a node is its own ctx."""
-    return (n for n in every_node(graph) if hasattr(type(n), "_forward_cls"))
-
-
-def function_name(node: Any) -> str:
-    """The name of the Function that a node belongs to."""
-    return str(type(node)._forward_cls.__name__)
+    return (n for n in every_node(graph) if class_of_node(n) is not None)

@@ -8,13 +8,13 @@ of torch are used here only, and where they are missing nothing is seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from backproof.function_class import class_of_apply, class_of_node, own_backward
 from backproof.trial.random_state import restart
 from backproof.trial.trial import BackwardRaised, Graph, Trial
 
@@ -37,9 +37,9 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
         BackwardRaised: the user's backward raises.
     """
     node = graph.tensors[0].grad_fn
-    definition: Any = getattr(type(node), "_forward_cls", None)
-    owner: Any = getattr(trial.subject.function, "__self__", None)
-    if definition is None or definition is not owner:
+    owner = class_of_apply(trial.subject.function)
+    backward = own_backward(owner)
+    if backward is None or class_of_node(node) is not owner:
         return None
     if any(t.grad_fn is not node for t in graph.tensors):
         return None
@@ -56,7 +56,6 @@ def raw_backward(trial: Trial, graph: Graph, cotangent: Tensor) -> RawReturn | N
             else part
             for part, m in zip(handed, metadata, strict=True)
         ]
-    backward: Callable[..., Any] = owner.backward
     restart(trial.seed)
     trial.calls.backward += 1
     try:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from backproof.function_class import class_of_node, own_backward
 from backproof.trial.custom_nodes import custom_nodes
 from backproof.trial.trial import Graph
 
@@ -26,8 +27,10 @@ def moved_settings(graph: Graph) -> Iterator[tuple[str, Change]]:
     found = 0
     told: set[str] = set()
     for node in custom_nodes(graph):
-        backward = inspect.unwrap(type(node)._forward_cls.backward)
-        for mapping, key, name in _settings(backward):
+        backward = own_backward(class_of_node(node))
+        if backward is None:
+            continue
+        for mapping, key, name in _settings(inspect.unwrap(backward)):
             if name not in told and found < _MOST:
                 told.add(name)
                 found += 1

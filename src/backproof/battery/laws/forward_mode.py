@@ -18,10 +18,11 @@ from backproof.battery.law import NotApplicable, law
 from backproof.battery.laws.second_order import finest
 from backproof.battery.place import Places
 from backproof.diagnosis.relation import is_plain, number
+from backproof.function_class import class_of_node, is_torchs, own_method
 from backproof.probe import coarsest, is_finite, signed, spread, stream, typical
 from backproof.records import Evidence, broken, held
 from backproof.trial import BackwardRaised, Refused, Trial
-from backproof.trial.custom_nodes import custom_nodes, function_name
+from backproof.trial.custom_nodes import custom_nodes
 from backproof.trial.flat import flat
 from backproof.trial.vectors import inner, magnitude, minus, overlap
 
@@ -44,9 +45,10 @@ def forward_mode(examination: Examination) -> Iterator[Evidence]:
     if examination.backward_raised() is not None:
         raise NotApplicable("backward raised")
     for node in custom_nodes(examination.base.graph):
-        if type(node)._forward_cls.jvp is torch.autograd.Function.jvp:
-            name = function_name(node)
-            raise NotApplicable(f"forward mode is refused: {name} has no `jvp`")
+        written = class_of_node(node)
+        if written is not None and own_method(written, "jvp") is None:
+            why = "is refused" if is_torchs(written) else "is derived from backward"
+            raise NotApplicable(f"forward mode {why}: {written.__name__} has no `jvp`")
     if not examination.trial.subject.declared and (
         examination.gradient.kind not in (Kind.RIGHT, Kind.WRONG, Kind.STAIRCASE)
     ):

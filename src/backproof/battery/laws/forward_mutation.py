@@ -14,6 +14,7 @@ from backproof.battery.law import law
 from backproof.battery.observed import address, last_write, operations_of
 from backproof.battery.place import Places, forwards_in
 from backproof.errors import BadInput
+from backproof.function_class import class_of_node
 from backproof.records import Evidence, broken, held
 from backproof.trial import Graph, Refused, Trial
 from backproof.trial.copies import untouched
@@ -95,7 +96,7 @@ def _has_inside(trial: Trial, graph: Graph) -> bool:
     Watching them costs a second forward, and a second of imports in a fresh process.
     """
     own = trial.subject.definition
-    return any(type(node)._forward_cls is not own for node in custom_nodes(graph))
+    return any(class_of_node(node) is not own for node in custom_nodes(graph))
 
 
 def _judged(name: str, handed: Any, returned: list[Any], *, reads: bool) -> Evidence:

@@ -22,6 +22,7 @@ from torch.autograd.function import once_differentiable
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.style import Style
 from backproof.battery.survey.watching import Draws
+from backproof.definition import function as definition
 from backproof.subject import Case, Subject
 from backproof.trial import Trial
 
@@ -149,7 +150,7 @@ class _NumpyGradient(Function):
 # ------------------------------------------------------------------------- the styles
 
 
-def _definition(style: Style) -> type[Function]:
+def _definition(style: Style) -> Any:
     """A Function of this style: its methods are chosen, none of them is new."""
     forward = _forward_for(style)
     members: dict[str, Any] = {"backward": staticmethod(_backward_for(style))}
@@ -175,9 +176,14 @@ def _definition(style: Style) -> type[Function]:
         members["jvp"] = staticmethod(_jvp_for(style))
     if style.vmap == "generated":
         members["generate_vmap_rule"] = True
-    made: type[Function] = type(f"Control{abs(hash(style))}", (Function,), members)
     if style.vmap == "written":
-        made.vmap = staticmethod(_rule_for(made))  # type: ignore[method-assign]
+
+        def vmap(info: Any, in_dims: Any, x: Tensor, w: Tensor) -> Any:
+            return made.apply(*_aligned(in_dims, (x, w))), 0
+
+        members["vmap"] = staticmethod(vmap)
+    base = definition.Function if style.ours else Function
+    made: Any = type(f"Control{abs(hash(style))}", (base,), members)
     return _whole(made) if style.uninlined else made
 
 
@@ -231,13 +237,6 @@ def _backward_for(style: Style) -> Callable[..., Any]:
         return gradient(g * factors(x) if factors else g, x, w)
 
     return once_differentiable(backward) if style.once else backward
-
-
-def _rule_for(made: type[Function]) -> Callable[..., Any]:
-    def vmap(info: Any, in_dims: Any, x: Tensor, w: Tensor) -> Any:
-        return made.apply(*_aligned(in_dims, (x, w))), 0  # type: ignore[no-untyped-call]
-
-    return vmap
 
 
 def _aligned(in_dims: Any, tensors: tuple[Tensor, ...]) -> list[Tensor]:

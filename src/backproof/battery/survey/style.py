@@ -13,11 +13,17 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
 from backproof.battery.survey.graph import nodes_behind
 from backproof.battery.survey.scene import Scene
 from backproof.battery.survey.watching import Draws, Watching
+from backproof.function_class import (
+    class_of_node,
+    is_torchs,
+    own_backward,
+    own_method,
+    takes_ctx,
+)
 
 Kind = Literal["composed", "ctx", "setup", "operator"]
 
@@ -41,6 +47,7 @@ class Style:
             sets the state of the global one, as a recomputation does; or empty.
         uninlined: whether `torch.compiler.allow_in_graph` keeps dynamo out of it.
         inside: whether it stands among torch operations of the subject's.
+        ours: whether it derives from `backproof.Function`, which takes other ways.
     """
 
     kind: Kind
@@ -52,6 +59,7 @@ class Style:
     draws: Draws = ""
     uninlined: bool = False
     inside: bool = False
+    ours: bool = False
 
     def __str__(self) -> str:
         words = {
@@ -70,6 +78,7 @@ class Style:
             *(["random numbers drawn again"] if self.draws == "state" else []),
             *(["allowed in graphs"] if self.uninlined else []),
             *(["inside of torch operations"] if self.inside else []),
+            *(["of backproof"] if self.ours else []),
         ]
         return f"{words} ({', '.join(extras)})" if extras else words
 
@@ -99,15 +108,16 @@ def style_of(scene: Scene) -> Style:
         )
     dirty = any(_marks_dirty(f) for f in own)
     return Style(
-        kind="setup" if all(_has_setup(f) for f in own) else "ctx",
+        kind="ctx" if any(takes_ctx(f) for f in own) else "setup",
         opaque=watch.left,
         vmap=_vmap_of(own),
-        jvp=any(_overrides(f, "jvp") for f in own),
+        jvp=any(own_method(f, "jvp") for f in own),
         once=any(_is_once(f) for f in own),
         dirty=dirty,
         draws=watch.draws,
         uninlined=any(_is_uninlined(f) for f in (function, *own)),
         inside=inside and not dirty,  # which is never handed a leaf
+        ours=not any(is_torchs(f) for f in own),
     )
 
 
@@ -129,7 +139,7 @@ def _run_backward(loss: Tensor, leaves: list[Tensor]) -> None:
 
 def _function_of(node: Any) -> Any:
     """The Function or operator of the user's that a node belongs to, or None."""
-    function = getattr(type(node), "_forward_cls", None)
+    function = class_of_node(node)
     if function is None and type(node).__name__.startswith(_OPERATOR_PREFIX):
         return type(node)
     return None if function is _HOOKS else function
@@ -139,7 +149,7 @@ def _is_torchs(node: Any) -> bool:
     """Whether it computes something and is not the user's."""
     if type(node).__name__ == "AccumulateGrad":
         return False
-    return _function_of(node) is None and not hasattr(type(node), "_forward_cls")
+    return _function_of(node) is None and class_of_node(node) is None
 
 
 def _is_operator(function: Any) -> bool:
@@ -154,28 +164,21 @@ def _is_uninlined(function: Any) -> bool:
     return rules is not None and bool(rules.is_callable_allowed(function))
 
 
-def _has_setup(function: Any) -> bool:
-    return function.setup_context is not Function.setup_context
-
-
-def _overrides(function: Any, name: str) -> bool:
-    return getattr(function, name, None) is not getattr(Function, name)
-
-
 def _vmap_of(functions: list[Any]) -> Literal["", "generated", "written"]:
-    if any(_overrides(f, "vmap") for f in functions):
+    if any(own_method(f, "vmap") for f in functions):
         return "written"
     return "generated" if all(f.generate_vmap_rule for f in functions) else ""
 
 
 def _marks_dirty(function: Any) -> bool:
-    methods = (inspect.unwrap(function.forward), function.setup_context)
-    return any("mark_dirty" in m.__code__.co_names for m in methods)
+    methods = [own_method(function, name) for name in ("forward", "setup_context")]
+    codes = [inspect.unwrap(method).__code__ for method in methods if method]
+    return any("mark_dirty" in code.co_names for code in codes)
 
 
 def _is_once(function: Any) -> bool:
     """Whether backward went through `once_differentiable`, under other wrappers too."""
-    backward = function.backward
+    backward = own_backward(function)
     while backward is not None:
         code = getattr(backward, "__code__", None)
         if code is not None and code.co_qualname.startswith("once_differentiable."):

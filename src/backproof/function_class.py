@@ -1,0 +1,64 @@
+"""What counts as a custom Function: a class of torch's kind, or one of ours.
+
+The two differ where code looks closely. torch's base class has every optional method
+itself, ours has none of them. A node of torch's kind knows the class that was written; a
+node of ours belongs to a torch Function that was built from that class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeGuard
+
+import torch
+
+BASES: list[type] = [torch.autograd.Function]
+"""What such a class derives from; the module that defines another base adds it."""
+
+
+def is_function(thing: Any) -> TypeGuard[type]:
+    """Whether it is a class that writes down a forward and its backward."""
+    return isinstance(thing, type) and issubclass(thing, tuple(BASES))
+
+
+def is_torchs(cls: type) -> bool:
+    """Whether torch itself runs it, so that torch's own limits are its limits."""
+    return issubclass(cls, torch.autograd.Function)
+
+
+def can_be_called(cls: type) -> bool:
+    """Whether it has an `apply`; a base class of the user's own may lack a method."""
+    both = own_method(cls, "forward") is not None and own_backward(cls) is not None
+    return both or is_torchs(cls)
+
+
+def own_method(cls: type | None, name: str) -> Callable[..., Any] | None:
+    """A method that an author wrote; None where there is none, or only torch's default."""
+    method: Callable[..., Any] | None = getattr(cls, name, None)
+    return None if method is getattr(torch.autograd.Function, name, None) else method
+
+
+def own_backward(cls: type | None) -> Callable[..., Any] | None:
+    """The backward that an author wrote, under either of its names."""
+    return own_method(cls, "backward") or own_method(cls, "vjp")
+
+
+def takes_ctx(cls: type) -> bool:
+    """Whether forward is handed ctx, rather than a `setup_context` beside it."""
+    return own_method(cls, "setup_context") is None
+
+
+def class_of_node(node: Any) -> type | None:
+    """The Function whose call a node of the graph stands for, as it was written."""
+    built = getattr(type(node), "_forward_cls", None)
+    written: type | None = getattr(built, "written_as", built)
+    return written
+
+
+def class_of_apply(function: Any) -> type | None:
+    """The Function that `function` is the `apply` of, None for any other callable."""
+    for owner in ("__self__", "written_as"):
+        found = getattr(function, owner, None)
+        if is_function(found):
+            return found
+    return None
