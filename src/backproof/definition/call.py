@@ -93,11 +93,12 @@ def _operator_apply(
             )
         latest.left = None
         result = operator(packed.tensors, packed.ints, packed.floats, packed.form)
-        left = latest.left
-        if left is None:
-            left = relearned(
+        made = latest.left
+        if made is None:
+            made = relearned(
                 written, packed.form, packed.tensors, packed.ints, packed.floats
             )
+        left = made.agreed()
         outputs = list(result[: sum(absent is None for absent in left.absent)])
         for k, place in left.dirty.items():
             outputs[k] = packed.tensors[place].copy_(outputs[k])

@@ -23,51 +23,60 @@ from backproof.errors import NoDerivative
 class Rerun:
     """Forward, run again with gradients on.
 
-    Raises:
-        NoDerivative: forward draws random numbers; from `lend`: it does not repeat its
-            result, or makes the tensor outside of torch.
+    Args:
+        forward: runs it.
+        inputs: the tensors that it is given.
+        owner: the name of the class.
     """
 
-    def __init__(self, forward: Callable[[], Run], owner: str) -> None:
+    def __init__(
+        self, forward: Callable[[], Run], inputs: Sequence[Any], owner: str
+    ) -> None:
         self._owner = owner
-        with torch.enable_grad(), _Watch() as self._watch:
+        self._inputs = [t for t in inputs if isinstance(t, Tensor) and differentiable(t)]
+        with torch.random.fork_rng(), torch.enable_grad(), _Watch() as self._watch:
             self.run = forward()
-        if self._watch.drew is not None:
-            raise self._refused(f"draws random numbers ({self._watch.drew})")
 
     def lend(self, extras: Mapping[int, Tensor]) -> dict[int, Tensor]:
-        """Extras of the first run, with the derivative of this one's."""
-        if any(k >= len(self.run.extras) for k in extras):
-            raise self.differs()
-        return {k: self._lent(old, self.run.extras[k]) for k, old in extras.items()}
+        """Extras of the first run, with the derivative of this one's.
 
-    def differs(self) -> NoDerivative:
-        """The error for a forward that does not do the same again."""
-        return self._refused("does not repeat its result")
+        One whose derivative cannot be trusted comes back unchanged in value, and raises
+        `NoDerivative` when somebody differentiates through it.
+        """
+        return {k: self._lent(k, old) for k, old in extras.items()}
 
-    def _lent(self, old: Tensor, new: Tensor) -> Tensor:
-        from backproof.definition.nodes import Attach
+    def refused(self, tensor: Tensor, why: str) -> Tensor:
+        """The tensor, depending on every input through a node that raises."""
+        from backproof.definition.nodes import Refuse
 
-        if not differentiable(old):
-            return old
-        active = private.functorch_active()
-        seen = not (active or private.dispatch_modes() or old.is_meta)
-        if seen and not _equal(old.detach(), new.detach()):
-            raise self.differs()
-        if new.requires_grad or active:
-            attached: Tensor = Attach.apply(old, new)
-            return attached
-        if seen and not self._watch.made(new):
-            raise self._refused("makes it outside of torch")
-        return old
-
-    def _refused(self, why: str) -> NoDerivative:
-        return NoDerivative(
+        message = (
             f"{self._owner}: a derivative of its backward needs the derivative of a "
             f"tensor that forward made and saved, and forward {why}. Save inputs or "
             "outputs and compute the tensor in backward, or mark backward with "
             "`once_differentiable`"
         )
+        refused: Tensor = Refuse.apply(message, 1, tensor, *self._inputs)[0]
+        return refused
+
+    def _lent(self, k: int, old: Tensor) -> Tensor:
+        from backproof.definition.nodes import Attach
+
+        if not differentiable(old):
+            return old
+        if k >= len(self.run.extras):
+            return self.refused(old, "does not repeat what it saves")
+        new = self.run.extras[k]
+        transformed = private.functorch_active()
+        seen = not (transformed or private.dispatch_modes() or old.is_meta)
+        if not (new.requires_grad or transformed):
+            made = not seen or self._watch.made(new)
+            return old if made else self.refused(old, "makes it outside of torch")
+        if self._watch.drew is not None:
+            return self.refused(old, f"draws random numbers ({self._watch.drew})")
+        if seen and not _equal(old.detach(), new.detach()):
+            return self.refused(old, "does not repeat its result")
+        attached: Tensor = Attach.apply(old, new)
+        return attached
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:

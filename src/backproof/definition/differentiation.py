@@ -72,7 +72,11 @@ class _Call:
         return ctx
 
     def pull_back(
-        self, saved: Sequence[Any], cotangents: Sequence[Any], needs: Sequence[bool]
+        self,
+        saved: Sequence[Any],
+        cotangents: Sequence[Any],
+        needs: Sequence[bool],
+        looped: Sequence[int] = (),
     ) -> list[Any]:
         """One gradient a tensor input, by the author's backward."""
         count = len(saved)
@@ -94,7 +98,9 @@ class _Call:
             dims = [(layer.in_dims[k], gradient) for k, gradient in pairs]
             return [g.sum(0) if d is None else g.movedim(0, d) for d, g in dims]
 
-        found = mapped(self.layers, entry, [*saved, *cotangents], finish=unbatched)
+        every = [*saved, *cotangents]
+        looped = looped or self.left.looped
+        found = mapped(self.layers, entry, every, finish=unbatched, looped=looped)
         result: list[Any] = [None] * len(self.shapes)
         for k, gradient in zip(given, found, strict=True):
             result[k] = gradient
@@ -122,11 +128,21 @@ class _Call:
         # The tangents have their batch dimension where the inputs have theirs.
         doubled = [Layer(layer.in_dims * 2, layer.randomness) for layer in self.layers]
         every = [*saved[:n], *tangents_in, *saved[n:count]]
-        found = mapped(doubled, entry, every)
+        found = mapped(doubled, entry, every, looped=self.loops_in_jvp())
         result: list[Any] = [None] * self.outputs
         for k, tangent in zip(given, found, strict=True):
             result[k] = tangent
         return result
+
+    def loops_in_jvp(self) -> Sequence[int]:
+        """Depths of the layers that a jvp has to loop over.
+
+        It runs inside a level of torch.func that is still at work, where torch cannot
+        start another.
+        """
+        if private.functorch_active():
+            return range(len(self.layers))
+        return self.left.looped
 
     def entry_shapes(self) -> list[torch.Size]:
         """The inputs' shapes without the layers' dimensions."""
@@ -162,7 +178,7 @@ def autograd_kernel(
                 left, extras = _set_up(
                     written, inner, left, result, tensors, ints, floats
                 )
-                made = ByEntry()
+                made = ByEntry(written.name)
                 made.put((), left)
                 result = [*result[:-1], *extras, result[-1]]
             n = len(result) - left.extras - 1
@@ -175,7 +191,9 @@ def autograd_kernel(
                 for k, t in enumerate(tensors)
             ]
             for k in left.dirty.values():  # about to change under the caller's hands
-                inputs[k] = None if inputs[k] is None else tensors[k].clone()
+                if inputs[k] is not None:
+                    with _below():
+                        inputs[k] = tensors[k].clone()
             needed = [
                 t if ("output", k) in wanted else None for k, t in enumerate(outputs)
             ]
@@ -232,7 +250,7 @@ def relearned(
 ) -> ByEntry[Left]:
     """What forward leaves, where its result was kept from an earlier run."""
     layers, inner = peeled(form)
-    left: ByEntry[Left] = ByEntry()
+    left: ByEntry[Left] = ByEntry(written.name)
 
     def once(entry: Sequence[Any], path: Path) -> list[Tensor]:
         run = run_forward(
@@ -247,23 +265,23 @@ def relearned(
 
 
 def _tangents(
-    call: _Call, saved: Sequence[Any], given: Sequence[Any], refuse: Refusal
+    call: _Call, saved: Sequence[Any], tangents_in: Sequence[Any], refuse: Refusal
 ) -> list[Any]:
-    needs = [tangent is not None for tangent in given]
+    needs = [tangent is not None for tangent in tangents_in]
     if call.written.jvp is not None:
-        return call.push_forward(saved, given, needs)
+        return call.push_forward(saved, tangents_in, needs)
     _, outputs, _ = call.split(saved)
     made = tangents.derived(
-        lambda cotangents: call.pull_back(saved, cotangents, needs),
+        lambda given: call.pull_back(saved, given, needs, call.loops_in_jvp()),
         call.left.any,
         outputs,
-        given,
+        tangents_in,
         call.written.name,
     )
     if not call.written.once:
         return made
     live = [k for k, tangent in enumerate(made) if tangent is not None]
-    depends = [t for t in (*saved, *given) if t is not None and differentiable(t)]
+    depends = [t for t in (*saved, *tangents_in) if t is not None]
     with torch.enable_grad():
         passed = refuse(len(live), *[made[k].detach() for k in live], *depends)
     for k, tangent in zip(live, passed, strict=True):

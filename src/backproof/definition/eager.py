@@ -222,7 +222,8 @@ def _lend(ctx: Context, arguments: Sequence[Any], written: Written) -> None:
         tensors = [t for t in pytree.tree_leaves(arguments) if isinstance(t, Tensor)]
         return left_by(fresh, result, tensors, written.name)
 
-    again = Rerun(forward, written.name)
+    leaves = pytree.tree_leaves(list(arguments))
+    again = Rerun(forward, leaves, written.name)
     left = again.run.left
     try:
         places = pytree.tree_map(
@@ -230,8 +231,15 @@ def _lend(ctx: Context, arguments: Sequence[Any], written: Written) -> None:
             [left.saved, left.attributes],
             [ctx.saved_tensors, ctx.__dict__],
         )
-    except ValueError as error:
-        raise again.differs() from error
+    except ValueError:  # other attributes than the first time
+        every = pytree.tree_map_only(
+            Tensor,
+            lambda t: again.refused(t, "does not repeat what it saves"),
+            [ctx.saved_tensors, ctx.__dict__],
+        )
+        ctx.saved_tensors, attributes = every
+        ctx.__dict__.update(attributes)
+        return
     pairs = pytree.tree_leaves(places, is_leaf=_is_pair)
     lent = again.lend({p.index: v for p, v in pairs if _is_extra(p)})
     ctx.saved_tensors, attributes = pytree.tree_map(

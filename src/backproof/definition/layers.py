@@ -8,17 +8,21 @@ vmap (it reads a value, it leaves torch), once for each entry of the batch.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
+from backproof.definition import private
 from backproof.definition.arguments import Form, form_of
+from backproof.errors import NoDerivative
 
 Tensors = Sequence[Tensor | None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -51,67 +55,148 @@ def peeled(text: str) -> tuple[tuple[Layer, ...], Form]:
     return tuple(layers), form_of(repr(item))
 
 
+Path = tuple[tuple[int, int], ...]  # depth and entry of each layer that looped
+Entry = Callable[[Tensors, Path], list[Tensor]]
+
+
 def mapped(
     layers: Sequence[Layer],
-    function: Callable[[Tensors], list[Tensor]],
+    function: Entry,
     tensors: Tensors,
     *,
     finish: Callable[[Layer, list[Tensor]], list[Tensor]] | None = None,
-    loop: bool = False,
+    looped: Collection[int] = (),
 ) -> list[Tensor]:
     """`function` under the layers; its results have their batch dimensions in front.
 
     Args:
         layers: outermost first; without any, `function` is just called.
-        function: from tensors to tensors.
+        function: from tensors, and the path of the entry, to tensors.
         tensors: the inputs of the call first, then others that have each layer's
             dimension in front.
         finish: applied to the results of each layer.
-        loop: never try vmap.
+        looped: depths of the layers for which vmap is not to be tried.
     """
-    if not layers:
-        return function(tensors)
-    layer, inner = layers[0], layers[1:]
 
-    def entry(*part: Tensor | None) -> tuple[Tensor, ...]:
-        return tuple(mapped(inner, function, part, finish=finish, loop=loop))
+    def at(depth: int, part: Tensors, path: Path) -> list[Tensor]:
+        if depth == len(layers):
+            return function(part, path)
+        layer = layers[depth]
+        if depth in looped:
+            results = _looped(at, depth, layer, part, path)
+        else:
+            results = _mapped(at, depth, layer, part, path)
+        return finish(layer, results) if finish is not None else results
 
-    dims = layer.dimensions(tensors)
-    results = _looped(entry, tensors, dims) if loop else _mapped(entry, tensors, layer)
-    return finish(layer, results) if finish is not None else results
+    return at(0, tensors, ())
+
+
+_At = Callable[[int, Tensors, Path], list[Tensor]]
 
 
 def _mapped(
-    entry: Callable[..., tuple[Tensor, ...]], tensors: Tensors, layer: Layer
+    at: _At, depth: int, layer: Layer, tensors: Tensors, path: Path
 ) -> list[Tensor]:
-    dims = layer.dimensions(tensors)
-    over = torch.vmap(entry, in_dims=tuple(dims), randomness=layer.randomness)
+    over = torch.vmap(
+        lambda *part: tuple(at(depth + 1, part, path)),
+        in_dims=tuple(layer.dimensions(tensors)),
+        randomness=layer.randomness,
+    )
     try:
-        return list(over(*tensors))
+        with _functorch_keys():
+            return list(over(*tensors))
     except Exception as error:
         if layer.randomness == "same" or "randomness" in str(error):
             raise  # a loop would draw other numbers than vmap promised
-        return _looped(entry, tensors, dims)
+        return _looped(at, depth, layer, tensors, path)
+
+
+@contextmanager
+def _functorch_keys() -> Iterator[None]:
+    """Let vmap dispatch again: a kernel that a mode runs has its keys switched off."""
+    if private.ForceKeys is None or private.functorch_active():
+        yield
+        return
+    off = private.excluded_keys()
+    for key in private.functorch_keys:
+        off = off.remove(key)
+    with private.ForceKeys(private.included_keys(), off):
+        yield
 
 
 def _looped(
-    entry: Callable[..., tuple[Tensor, ...]],
-    tensors: Tensors,
-    dims: Sequence[int | None],
+    at: _At, depth: int, layer: Layer, tensors: Tensors, path: Path
 ) -> list[Tensor]:
-    pairs = list(zip(tensors, dims, strict=True))
+    pairs = list(zip(tensors, layer.dimensions(tensors), strict=True))
     size = next(t.shape[d] for t, d in pairs if t is not None and d is not None)
     if size == 0:  # one entry of zeros, for the shapes
-        zeros = [t if d is None else _blank(t, d) for t, d in pairs]
-        return [made.new_empty((0, *made.shape)) for made in entry(*zeros)]
+        zeros = [t if t is None or d is None else _blank(t, d) for t, d in pairs]
+        made = at(depth + 1, zeros, (*path, (depth, 0)))
+        return [tensor.new_empty((0, *tensor.shape)) for tensor in made]
     rows = [
-        entry(*[t if t is None or d is None else t.select(d, k) for t, d in pairs])
+        at(
+            depth + 1,
+            [t if t is None or d is None else t.select(d, k) for t, d in pairs],
+            (*path, (depth, k)),
+        )
         for k in range(size)
     ]
     return [torch.stack(column) for column in zip(*rows, strict=True)]
 
 
-def _blank(tensor: Any, dim: int) -> Tensor:
-    shape = [n for k, n in enumerate(tensor.shape) if k != dim]
-    blank: Tensor = tensor.new_zeros(shape)
-    return blank
+def _blank(tensor: Tensor, dim: int) -> Tensor:
+    return tensor.new_zeros([n for k, n in enumerate(tensor.shape) if k != dim])
+
+
+class ByEntry(Generic[T]):
+    """What one run under layers left: one value, or one for each entry of a loop."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._values: dict[Path, T] = {}
+        self.any: T
+
+    def put(self, path: Path, value: T) -> None:
+        """The value of an entry; runs that vmap gave up are forgotten."""
+        if self._values and _depths(path) != self.looped:
+            self._values.clear()
+        self._values[path] = value
+        self.any = value
+
+    @property
+    def looped(self) -> list[int]:
+        """Depths of the layers that looped."""
+        return _depths(next(iter(self._values)))
+
+    def at(self, path: Path) -> T:
+        """The value for an entry of a run that may have looped more often."""
+        looped = self.looped
+        known = tuple(step for step in path if step[0] in looped)
+        return self._values[known] if known in self._values else self.agreed()
+
+    def agreed(self) -> T:
+        """The value, where somebody asks who does not see the entries.
+
+        Raises:
+            NoDerivative: the entries differ.
+        """
+        if len(self._values) > 1 and not all(
+            _same(value, self.any) for value in self._values.values()
+        ):
+            raise NoDerivative(
+                f"{self._owner}: under vmap, forward leaves a value that differs from "
+                "entry to entry, on ctx or among its outputs, and a transform inside "
+                "the vmap sees only one of them; make it a tensor"
+            )
+        return self.any
+
+
+def _same(one: object, other: object) -> bool:
+    try:
+        return bool(one == other)
+    except (RuntimeError, ValueError):  # arrays and tensors do not compare to a bool
+        return False
+
+
+def _depths(path: Path) -> list[int]:
+    return [depth for depth, _ in path]

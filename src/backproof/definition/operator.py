@@ -22,7 +22,7 @@ from torch.library import Library, register_fake, register_vmap
 from backproof.definition import private
 from backproof.definition.arguments import Form
 from backproof.definition.context import Context
-from backproof.definition.layers import mapped, peeled, wrapped
+from backproof.definition.layers import ByEntry, Path, mapped, peeled, wrapped
 from backproof.definition.recording import Left, Run, differentiable, left_by
 from backproof.definition.written import Written
 
@@ -39,7 +39,7 @@ TENSOR, NONE, OBJECT, DIRTY = range(4)
 class _Latest(threading.local):
     """What the forward that ran last in this thread left; None once it was read."""
 
-    left: Left | None = None
+    left: ByEntry[Left] | None = None
 
 
 latest = _Latest()
@@ -57,19 +57,19 @@ def define(written: Written) -> torch._ops.OpOverload:
         tensors: list[Tensor], ints: list[int], floats: list[float], form: str
     ) -> list[Tensor]:
         layers, inner = peeled(form)
-        left: list[Left] = []
+        left: ByEntry[Left] = ByEntry(written.name)
 
-        def once(entry: Sequence[Tensor | None]) -> list[Tensor]:
+        def once(entry: Sequence[Tensor | None], path: Path) -> list[Tensor]:
             run = run_forward(written, inner, entry, ints, floats, whole=whole)
-            left.append(run.left)
+            left.put(path, run.left)
             return [*run.outputs, *run.extras]
 
         # What forward changes in place is copied back by the caller, where every
         # transform can see it.
         given = [t.clone() for t in tensors] if written.mutates else tensors
         made = mapped(layers, once, given)
-        latest.left = left[-1]
-        return [*_distinct(made, tensors), marker(left[-1], tensors)]
+        latest.left = left
+        return [*_distinct(made, tensors), marker(left.any, tensors)]
 
     def batched(info: Any, in_dims: Any, *call: Any) -> Any:
         tensors, ints, floats, form = call
@@ -160,7 +160,7 @@ def _by_hand(
         )
     output, dims = result
     run = left_by(Context(()), output, (), written.name)
-    if written.setup_context is None and latest.left and latest.left.extras:
+    if written.setup_context is None and latest.left and latest.left.any.extras:
         raise NotImplementedError(
             f"{written.name}: its own vmap rule gives the outputs, but forward leaves "
             "tensors on ctx that are neither inputs nor outputs; save them in "
@@ -168,7 +168,8 @@ def _by_hand(
         )
     flat = [dims] if run.left.single else list(dims)
     kept = [d for d, a in zip(flat, run.left.absent, strict=True) if a is None]
-    latest.left = run.left
+    latest.left = ByEntry(written.name)
+    latest.left.put((), run.left)
     return [*run.outputs, marker(run.left, tensors)], [*kept, None]
 
 

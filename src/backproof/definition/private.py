@@ -56,6 +56,22 @@ set_inplace_allowed = _find("torch._C._functorch.set_inplace_requires_grad_allow
 is_alias = _find("torch._C._is_alias_of")
 without_modes = _find("torch.utils._python_dispatch._disable_current_modes")
 
+# Keys of the dispatcher, in this thread.
+ForceKeys = _find("torch._C._ForceDispatchKeyGuard")
+included_keys = _find("torch._C._dispatch_tls_local_include_set")
+excluded_keys = _find("torch._C._dispatch_tls_local_exclude_set")
+functorch_keys = tuple(
+    getattr(torch._C.DispatchKey, name)
+    for name in (
+        "FuncTorchBatched",
+        "FuncTorchBatchedDecomposition",
+        "FuncTorchVmapMode",
+        "FuncTorchDynamicLayerFrontMode",
+        "FuncTorchDynamicLayerBackMode",
+    )
+    if hasattr(torch._C.DispatchKey, name)
+)
+
 # The base of the classes that the engine calls backward on.
 FunctionBase = _find("torch._C._FunctionBase")
 

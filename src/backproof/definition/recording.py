@@ -81,7 +81,8 @@ def left_by(ctx: Any, result: Any, tensors: Sequence[Tensor], owner: str) -> Run
     every = returned(result)
     outputs = [value for value in every if isinstance(value, Tensor)]
     refuse_hidden(every, owner)
-    places: dict[int, Place] = {}
+    dirty = {id(tensor) for tensor in ctx.dirty}
+    places = {id(o): Place("output", k) for k, o in enumerate(outputs) if id(o) in dirty}
     for origin, known in (("input", tensors), ("output", outputs)):
         for k, tensor in enumerate(known):
             places.setdefault(id(tensor), Place(origin, k))
@@ -96,7 +97,6 @@ def left_by(ctx: Any, result: Any, tensors: Sequence[Tensor], owner: str) -> Run
         return places[id(value)]
 
     inputs = {id(tensor): k for k, tensor in enumerate(tensors)}
-    dirty = {id(tensor) for tensor in ctx.dirty}
     marked = {id(tensor) for tensor in ctx.non_differentiable}
     left = Left(
         single=not isinstance(result, (tuple, list)),
