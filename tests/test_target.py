@@ -463,7 +463,7 @@ def test_a_soft_function_is_about_one_subject(write):
 def test_no_function(write):
     write("ops.py", "import torch\n", "def fused(x):\n    return x\n", INPUTS)
     assert refusal("ops.py") == (
-        "ops.py: no autograd.Function, custom operator or `op` is defined in it; to "
+        "ops.py: no Function, custom operator or `op` is defined in it; to "
         "check one of fused, name it: ops.py::fused"
     )
 
@@ -471,7 +471,7 @@ def test_no_function(write):
 def test_nothing_at_all(write):
     write("ops.py", "x = 1")
     assert refusal("ops.py") == (
-        "ops.py: no autograd.Function, custom operator or `op` is defined in it"
+        "ops.py: no Function, custom operator or `op` is defined in it"
     )
 
 

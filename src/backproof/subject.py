@@ -163,8 +163,8 @@ def _identified(target: Any) -> Subject:
             return Subject(target, definition.__name__, where, definition)
         return Subject(target, _name(target), _location(inspect.unwrap(target)))
     raise BadInput(
-        f"cannot check {target!r} of type {type(target).__name__}: give an "
-        "autograd.Function, a callable, an nn.Module or a custom operator"
+        f"cannot check {target!r} of type {type(target).__name__}: give a "
+        "Function class, a callable, an nn.Module or a custom operator"
     )
 
 

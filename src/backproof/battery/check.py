@@ -44,8 +44,8 @@ def check(
     states, buffers, grad mode.
 
     Args:
-        target: a `torch.autograd.Function` class, an `nn.Module`, a custom operator or
-            any other callable.
+        target: a `torch.autograd.Function` or `backproof.Function` class, an
+            `nn.Module`, a custom operator or any other callable.
         *arguments: what to call it with: tensors, containers of them, anything else.
         expect: a soft function whose derivative is the intended gradient.
         expect_backward: `(cotangent, *arguments) -> one gradient an argument`, the

@@ -19,6 +19,7 @@ from backproof.battery.code import Code
 from backproof.battery.place import Places
 from backproof.records import Location
 from backproof.trial import Trial
+from backproof.trial.inside import seen_inside
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if written or random:
             name = func._schema.name.partition("::")[2]
             self.seen.append(Operation(name, self._where(), written, random))
-        return func(*args, **kwargs)
+        return seen_inside(self, func, args, kwargs)
 
     def _where(self) -> Location | None:
         frame = sys._getframe(2)

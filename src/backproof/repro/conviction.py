@@ -8,6 +8,7 @@ from typing import Any
 
 from backproof.battery.examination import Examination
 from backproof.battery.findings import backward_of
+from backproof.function_class import is_torchs
 from backproof.probe import coarsest
 from backproof.records import Evidence, Location, Number, Outcome
 from backproof.repro.origin import Origin
@@ -55,6 +56,13 @@ class Conviction:
     def where(self) -> Location | None:
         """The place in the user's file."""
         return self.evidence.where or backward_of(self.trial.subject)
+
+    @property
+    def own_backward(self) -> str:
+        """The expression for the user's backward, of the `node` that stands for a call."""
+        written = self.trial.subject.definition
+        built = written is not None and not is_torchs(written)
+        return f"type(node)._forward_cls{'.written_as' if built else ''}.backward"
 
     def stage(self, trial: Trial | None = None, **saved: Any) -> Stage:
         """The call, of the case itself or of another `trial` of the subject."""

@@ -67,7 +67,7 @@ def found(module: ModuleType, name: str, asked: str) -> Any:
 
 def nothing_to_check(module: ModuleType, text: str) -> str:
     """What to say of a module without a subject, an `op` or registered inputs."""
-    reason = f"{text}: no autograd.Function, custom operator or `op` is defined in it"
+    reason = f"{text}: no Function, custom operator or `op` is defined in it"
     public = {n: v for n, v in vars(module).items() if not n.startswith("_")}
     bare = [name for name, value in public.items() if dispatcher.is_custom(value)]
     if bare:

@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from backproof.trial.inside import seen_inside
+
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
@@ -19,7 +21,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
+        result = seen_inside(self, func, args, kwargs or {})
         for leaf in tree_leaves(result):
             if isinstance(leaf, Tensor) and (
                 leaf.is_floating_point() or leaf.is_complex()

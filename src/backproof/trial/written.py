@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from backproof.trial.inside import seen_inside
+
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
@@ -33,7 +35,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 value = args[k] if k < len(args) else kwargs.get(argument.name)
                 if isinstance(value, Tensor) and value.requires_grad:
                     self.written.append((str(func), value, value.grad_fn))
-        return func(*args, **kwargs)
+        return seen_inside(self, func, args, kwargs)
 
 
 def written_without_graph(call: Callable[[], object]) -> list[tuple[str, Tensor]]:

@@ -8,6 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from backproof.battery.survey.scene import Scene
+from backproof.trial.inside import seen_inside
 
 
 def num_operations(scene: Scene) -> int:
@@ -29,4 +30,4 @@ class _Counting(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self.count += 1
-        return func(*args, **(kwargs or {}))
+        return seen_inside(self, func, args, kwargs or {})

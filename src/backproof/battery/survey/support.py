@@ -55,6 +55,12 @@ _BY_GROUP = {
 }
 
 
+_OURS = (
+    "write forward and backward in torch operations, or wrap what is outside of torch in "
+    "`torch.library.custom_op` with `register_fake`"
+)
+
+
 def support(context: Context, style: Style, message: str) -> str:
     """One sentence: what to add, so that the subject works in this context."""
     if style.kind == "operator" and "must override the setup_context" in message:
@@ -65,6 +71,8 @@ def support(context: Context, style: Style, message: str) -> str:
     for part, words in _BY_MESSAGE:
         if part in message:
             return words
+    if style.ours and context.group != "eager":
+        return _OURS
     if style.kind == "composed":
         return "torch itself does not support these operations here"
     return _BY_GROUP[context.group]

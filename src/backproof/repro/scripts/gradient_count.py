@@ -27,7 +27,7 @@ found = outputs()
 node = found[0].grad_fn  # its own ctx
 torch.manual_seed(0)
 with torch.no_grad():
-    returned = type(node)._forward_cls.backward(node, *(torch.randn_like(y) for y in found))
+    returned = $backward(node, *(torch.randn_like(y) for y in found))
 returned = list(returned) if isinstance(returned, tuple) else [returned]
 while len(returned) > len(arguments) and returned[-1] is None:
     returned.pop()  # which torch ignores
@@ -46,4 +46,5 @@ def gradient_count(conviction: Conviction) -> Script:
     if name is not None:
         place = stage.expression(str(name))
         return script(conviction, stage, _MISSING, place=place, name=name)
-    return script(conviction, stage, _COUNT, title=conviction.quotable)
+    own, title = conviction.own_backward, conviction.quotable
+    return script(conviction, stage, _COUNT, backward=own, title=title)

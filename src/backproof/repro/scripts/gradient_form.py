@@ -15,7 +15,7 @@ found = outputs()
 node = found[0].grad_fn  # its own ctx
 torch.manual_seed(0)
 with torch.no_grad():
-    returned = type(node)._forward_cls.backward(node, *(torch.randn_like(y) for y in found))
+    returned = $backward(node, *(torch.randn_like(y) for y in found))
 for x, g in zip(arguments, returned if isinstance(returned, tuple) else (returned,)):
     if torch.is_tensor(x) and torch.is_tensor(g):
         said = f"{g.dtype} {list(g.shape)} on {g.device} is the gradient of an input of"
@@ -30,4 +30,5 @@ def gradient_form(conviction: Conviction) -> Script:
     """Backward is called on its own ctx."""
     if "the engine refuses" in conviction.title:
         return raises(conviction)
-    return script(conviction, conviction.stage(), _TEMPLATE)
+    stage = conviction.stage()
+    return script(conviction, stage, _TEMPLATE, backward=conviction.own_backward)
