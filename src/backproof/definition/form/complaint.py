@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from backproof.definition.form.model import Form, Place
@@ -11,6 +12,8 @@ from backproof.report.layout import wrapped
 from backproof.source import shown_file
 
 _WIDTH = 80
+_CODE = re.compile(r"`[^`]*`")
+_UNBROKEN = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
@@ -37,13 +40,19 @@ def refusal(form: Form, complaint: Complaint) -> MalformedFunction:
     if at is not None:
         lines.append(f"  at {shown(at)}: `{at.text}`")
     for words in complaint.words:
-        lines += wrapped(words, "  ", _WIDTH)
+        lines += _wrapped_around_code(words)
     return MalformedFunction(
         "\n".join(lines),
         file=None if at is None else at.file,
         line=None if at is None else at.line,
         rule=complaint.rule,
     )
+
+
+def _wrapped_around_code(words: str) -> list[str]:
+    """`words` in lines; what is to be copied stays on one."""
+    joined = _CODE.sub(lambda found: found[0].replace(" ", _UNBROKEN), words)
+    return [one.replace(_UNBROKEN, " ") for one in wrapped(joined, "  ", _WIDTH)]
 
 
 def shown(place: Place) -> str:

@@ -142,6 +142,8 @@ class Form:
         found = forward.parameters if forward else None
         if found is None or "apply" in self.attributes:
             return None
+        if "cls" in found.names[:1] or "ctx" in found.names[1:]:
+            return None  # a base, whose descendants hand it their ctx
         if not self.has_setup:
             return found.without_first()
         # torch fills in defaults before it calls such a forward

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import linecache
 from typing import Any
 
 from backproof.definition.form.complaint import Complaint
@@ -21,7 +22,12 @@ def policies(form: Form) -> Complaint | None:
         if name == "autocast" and not _is_autocast(value):
             return _complaint(form, name, value, _autocast_remedy(value))
         if name in _SWITCHES and not isinstance(value, bool):
-            return _complaint(form, name, value, "Write True or False.")
+            return _complaint(
+                form,
+                name,
+                value,
+                "Write True or False, or call an attribute of your own otherwise.",
+            )
     return None
 
 
@@ -37,7 +43,10 @@ def _autocast_remedy(value: Any) -> str:
 
 def _complaint(form: Form, name: str, value: Any, remedy: str) -> Complaint:
     return Complaint(
-        "policy-value", f"{name} is {value!r:.60}", _place(form, name), (remedy,)
+        "policy-value",
+        f"the policy {name} is {value!r:.60}",
+        _place(form, name),
+        (remedy,),
     )
 
 
@@ -45,9 +54,11 @@ def _place(form: Form, name: str) -> Place | None:
     """The line of the class body that gives `name` its value."""
     owner = next(one for one in form.cls.__mro__ if name in vars(one))
     source = source_of(owner)
-    for statement in source.node.body if source else ():
+    if source is None:
+        return None
+    for statement in source.node.body:
         for target, _ in bindings(statement):
             if isinstance(target, ast.Name) and target.id == name:
-                text = " ".join(ast.unparse(statement).split())
-                return Place(source.file, statement.lineno, text) if source else None
+                text = linecache.getline(source.file, statement.lineno).strip()
+                return Place(source.file, statement.lineno, text)
     return None

@@ -65,9 +65,7 @@ def missing_ctx(form: Form) -> Complaint | None:
     if taken.most == 0:
         return _complaint(form, forward, "forward takes nothing, not even ctx")
     seen = treats_as_argument(forward)
-    # a base of others, which hand their ctx on
-    passes_ctx = forward.first == "cls" or not {*_CTX_NAMES[:2]}.isdisjoint(taken.names)
-    if passes_ctx or seen is None:
+    if forward.first in ("ctx", "context") or seen is None:
         return None
     if forward.first == "self":
         return _needs_self(forward, seen)
