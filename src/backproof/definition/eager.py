@@ -7,16 +7,16 @@ so that a derivative of backward is right or refused (carrying.py, second_order.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from weakref import ref
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from backproof.definition import private
-from backproof.definition.arguments import Form, pack
+from backproof.definition.arguments import Form, Packed, pack
 from backproof.definition.carrying import Rerun
 from backproof.definition.context import Context
 from backproof.definition.recording import (
@@ -44,8 +44,21 @@ def flat_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
     def forward(ctx: Any, *arguments: Any) -> Any:
         result = user_forward(ctx, *arguments)
         if True in ctx.needs_input_grad:
-            _note(ctx, arguments, result, written)
-        return result if type(result) is not list else tuple(result)
+            for value in ctx.__dict__.values():
+                if value.__class__ not in _SIMPLE:
+                    _note(ctx, arguments, result)
+                    break
+            for tensor in ctx.to_save or ():
+                for argument in arguments:
+                    if argument is tensor:
+                        break
+                else:
+                    if tensor is result or tensor is None:
+                        continue
+                    if result.__class__ is Tensor or not _among(tensor, result):
+                        ctx._backproof_inputs = _remember(arguments)
+                        break
+        return result if result.__class__ is Tensor else _plain(result, written)
 
     def backward(ctx: Any, *cotangents: Any) -> Any:
         if not enabled():
@@ -58,37 +71,48 @@ def flat_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
 def tree_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
     """`apply` for arguments that hold tensors inside: a list, a dict, a named tuple."""
 
-    def forward(ctx: Any, form: Form, ints: Any, floats: Any, *tensors: Tensor) -> Any:
-        ctx._backproof_form = form
-        arguments = form.arguments(tensors, ints, floats)
-        result = written.forward(ctx, *arguments)
+    def forward(ctx: Any, call: _Nested, *tensors: Tensor) -> Any:
+        ctx._backproof_call = call
+        result = written.forward(ctx, *call.arguments(tensors))
         if any(ctx.needs_input_grad):
-            _note(ctx, arguments, result, written)
-        return result if type(result) is not list else tuple(result)
+            _note(ctx, tensors, result)
+        return _plain(result, written)
 
     def backward(ctx: Any, *cotangents: Any) -> Any:
         if torch.is_grad_enabled():
             result = _with_derivative(ctx, cotangents, written, refuse)
         else:
             result = returned(written.backward(ctx, *cotangents))
-        return (None, None, None, *ctx._backproof_form.gather(result))
+        return (None, *ctx._backproof_call.form.gather(result))
 
     apply = _bound(written, forward, backward, needs=_nested_needs)
 
     def packed_apply(*arguments: Any) -> Any:
         packed = pack(arguments)
-        form = Form(packed.form)
-        return apply(form, packed.ints, packed.floats, *packed.tensors)
+        return apply(_Nested(packed), *packed.tensors)
 
     return packed_apply
 
 
+class _Nested:
+    """Arguments that hold tensors inside, without the tensors."""
+
+    def __init__(self, packed: Packed) -> None:
+        self.form = Form(packed.form)
+        self._numbers = (packed.ints, packed.floats)
+
+    def arguments(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """The arguments again."""
+        return self.form.arguments(tensors, *self._numbers)
+
+
 def _nested_needs(ctx: Any) -> tuple[Any, ...]:
-    per_tensor = torch._C._FunctionBase.needs_input_grad.__get__(ctx)[3:]
-    form = ctx.__dict__.get("_backproof_form")
-    if form is None:
+    """`needs_input_grad`, a container for a container."""
+    per_tensor = private.FunctionBase.needs_input_grad.__get__(ctx)[1:]
+    call = ctx.__dict__.get("_backproof_call")
+    if call is None:
         return tuple(per_tensor)
-    return tuple(False if n is None else n for n in form.spread(per_tensor))
+    return tuple(False if n is None else n for n in call.form.spread(per_tensor))
 
 
 def _bound(
@@ -114,76 +138,72 @@ def _bound(
     return bound
 
 
-def _note(ctx: Any, arguments: Sequence[Any], result: Any, written: Written) -> None:
+def _plain(result: Any, written: Written) -> Any:
+    """Outputs as torch wants them: it knows no gradient of what is in a list."""
+    if isinstance(result, list):
+        result = tuple(result)
+    refuse_hidden(returned(result), written.name)
+    return result
+
+
+def _among(tensor: Tensor, result: Any) -> bool:
+    return any(output is tensor for output in returned(result))
+
+
+def _note(ctx: Any, arguments: Sequence[Any], result: Any) -> None:
     """Remember the inputs of a call that leaves tensors of its own making on ctx."""
-    if type(result) is tuple:
-        known = {*map(id, arguments), *map(id, result)}
-        if not _TENSORS.issuperset(map(type, result)):
-            refuse_hidden(result, written.name)
-    else:
-        known = {*map(id, arguments), id(result)}
-    saved = ctx.to_save
-    if saved is not None:
-        for tensor in saved:
-            if tensor is not None and id(tensor) not in known:
-                ctx._backproof_inputs = _Remembered(arguments)
-                return
-    for value in ctx.__dict__.values():
-        if (
-            type(value) not in _SIMPLE
-            and id(value) not in known
-            and any(
-                isinstance(leaf, Tensor) and id(leaf) not in known
-                for leaf in pytree.tree_leaves(value)
-            )
-        ):
-            ctx._backproof_inputs = _Remembered(arguments)
+    known = {*map(id, arguments), *map(id, returned(result))}
+    for value in (ctx.to_save, *ctx.__dict__.values()):
+        if value.__class__ in _SIMPLE:
+            continue
+        leaves = pytree.tree_leaves(value)
+        if any(isinstance(leaf, Tensor) and id(leaf) not in known for leaf in leaves):
+            ctx._backproof_inputs = _remember(arguments)
             return
 
 
-_TENSORS = frozenset({Tensor, torch.nn.Parameter, type(None)})
-
-
-class _Remembered:
+def _remember(values: Sequence[Any]) -> list[Any]:
     """A call's arguments, without keeping its tensors alive.
 
     Keeping them would undo what a Function that saves less was written for. Those that
-    backward saved, parameters, and whatever else somebody holds are still there.
+    backward saved, parameters, and whatever else somebody holds are still there. A
+    tensor becomes a weak reference and its version, anything that is not simple a pair
+    of itself and None.
     """
+    return [
+        (ref(v), v._version)
+        if v.__class__ is Tensor
+        else v
+        if v.__class__ in _SIMPLE
+        else _remembered(v)
+        for v in values
+    ]
 
-    __slots__ = ("leaves", "spec")
 
-    def __init__(self, arguments: Sequence[Any]) -> None:
-        leaves, self.spec = pytree.tree_flatten(tuple(arguments))
-        self.leaves = [
-            (weakref.ref(leaf), leaf._version)
-            if isinstance(leaf, Tensor)
-            else (leaf, None)
-            for leaf in leaves
-        ]
+def _remembered(value: Any) -> tuple[Any, int | None]:
+    return (ref(value), value._version) if isinstance(value, Tensor) else (value, None)
 
-    def again(self, owner: str) -> list[Any]:
-        """The arguments.
 
-        Raises:
-            NoDerivative: one is gone, or was changed in place since.
-        """
-        found = []
-        for k, (leaf, version) in enumerate(self.leaves):
-            if version is None:
-                found.append(leaf)
-                continue
-            tensor = leaf()
-            if tensor is None or tensor._version != version:
-                what = "is gone" if tensor is None else "was changed in place"
+def _again(remembered: Sequence[Any], owner: str) -> list[Any]:
+    """The arguments.
+
+    Raises:
+        NoDerivative: one is gone, or was changed in place since.
+    """
+    found = []
+    for entry in remembered:
+        value, version = entry if entry.__class__ is tuple else (entry, None)
+        if version is not None:
+            value = value()
+            if value is None or value._version != version:
+                what = "is gone" if value is None else "was changed in place"
                 raise NoDerivative(
-                    f"{owner}: a derivative of its backward needs input {k}, from which "
+                    f"{owner}: a derivative of its backward needs an input from which "
                     f"forward made a tensor that it saved, and the input {what}. Save "
                     "the input with `save_for_backward`"
                 )
-            found.append(tensor)
-        arguments: list[Any] = list(pytree.tree_unflatten(found, self.spec))
-        return arguments
+        found.append(value)
+    return found
 
 
 def _with_derivative(
@@ -191,22 +211,24 @@ def _with_derivative(
 ) -> Sequence[Any]:
     """Backward, where somebody may differentiate its result."""
     boxed = bool(written.options.get("boxed_grads_call"))
-    given = list(cotangents[0]) if boxed else list(cotangents)
+    every = list(cotangents[0]) if boxed else list(cotangents)
     standing = Context(ctx.needs_input_grad)
     standing.saved_tensors = ctx.saved_tensors  # once: hooks run, options may clear
     standing.__dict__.update(ctx.__dict__)
-    standing.__dict__.pop("_backproof_form", None)
+    nested = standing.__dict__.pop("_backproof_call", None)
     remembered = standing.__dict__.pop("_backproof_inputs", None)
     if remembered is not None and not written.once:
-        _lend(standing, remembered.again(written.name), written)
+        given = _again(remembered, written.name)
+        arguments = given if nested is None else nested.arguments(given)
+        _lend(standing, arguments, written)
     left = (standing.saved_tensors, standing.__dict__)
     return guarded(
-        lambda every: returned(
-            written.backward(standing, list(every))
+        lambda given: returned(
+            written.backward(standing, list(given))
             if boxed
-            else written.backward(standing, *every)
+            else written.backward(standing, *given)
         ),
-        given,
+        every,
         [leaf for leaf in pytree.tree_leaves(left) if isinstance(leaf, Tensor)],
         once=written.once,
         refuse=refuse,

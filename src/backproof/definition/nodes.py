@@ -19,7 +19,7 @@ class Attach(Function):
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, other: Tensor) -> Tensor:
-        return value.clone()
+        return value.detach()
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[None, Tensor]:

@@ -1,0 +1,84 @@
+"""The values of one function with the gradient of another."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from backproof.definition.nodes import Attach
+from backproof.errors import BadInput
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Surrogate(Generic[P, R]):
+    """What `surrogate` returns: call it as you would call `hard`.
+
+    Attributes:
+        hard: the function whose values it has, bit for bit.
+        soft: the function whose derivatives it has, of every order.
+    """
+
+    def __init__(self, hard: Callable[P, R], soft: Callable[P, R]) -> None:
+        self.hard = hard
+        self.soft = soft
+        functools.update_wrapper(self, hard)
+
+    def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
+        with torch.no_grad():
+            values = self.hard(*arguments, **keywords)
+        others = self.soft(*arguments, **keywords)
+        return attached(values, others, self.__name__)
+
+    def __repr__(self) -> str:
+        return f"surrogate({self.hard!r}, {self.soft!r})"
+
+
+def surrogate(hard: Callable[P, R], soft: Callable[P, R]) -> Surrogate[P, R]:
+    """The values of `hard` with the gradient of `soft`, in every context.
+
+        round_through = backproof.surrogate(torch.round, lambda x: x)
+
+    Forward is exactly `hard`, which `soft(x) + (hard(x) - soft(x)).detach()` is not:
+    that rounds twice. Both are made of torch operations, are given the same arguments
+    and return tensors of the same shapes and types. `backproof.check` holds the gradient
+    against the derivative of `soft`.
+
+    Raises:
+        BadInput: when it is called, where an output of `soft` has another shape or type
+            than that of `hard`.
+    """
+    return Surrogate(hard, soft)
+
+
+def attached(values: Any, others: Any, name: str) -> Any:
+    """Each tensor of `values` with the derivative of its twin in `others`."""
+    flat, spec = pytree.tree_flatten(values)
+    twins, twin_spec = pytree.tree_flatten(others)
+    if spec != twin_spec:
+        raise BadInput(
+            f"{name}: hard returns {len(flat)} values and soft {len(twins)}, or in "
+            "another order; let both return the same"
+        )
+    pairs = zip(flat, twins, strict=True)
+    return pytree.tree_unflatten([_pair(a, b, name) for a, b in pairs], spec)
+
+
+def _pair(value: Any, other: Any, name: str) -> Any:
+    if isinstance(value, torch.fx.Proxy):  # what will be a tensor
+        return Attach.apply(value, other)
+    if not isinstance(value, Tensor) or not isinstance(other, Tensor):
+        return value
+    if value.shape != other.shape or value.dtype != other.dtype:
+        raise BadInput(
+            f"{name}: hard returns {value.dtype} of shape {tuple(value.shape)}, soft "
+            f"{other.dtype} of shape {tuple(other.shape)}; make them alike, so that the "
+            "gradient of one can stand for the other's"
+        )
+    return Attach.apply(value, other)
