@@ -21,4 +21,5 @@ def test_a_malformed_class(name, monkeypatch):
         refuse_malformed(MALFORMED[name].build(BASE))
     lines = str(caught.value).splitlines()
     assert all(len(line) <= 80 or "`" in line for line in lines)
+    assert all(line.count("`") % 2 == 0 for line in lines), "code runs over a line"
     compare(f"malformed_{name}", str(caught.value))

@@ -213,6 +213,7 @@ def an_end_that_never_comes(base):
             x, y = ctx.saved_tensors
             if grad_output is not None:
                 return grad_output * y, grad_output * x
+            missing = True  # noqa: F841
 
     return Product
 
@@ -382,6 +383,62 @@ def ctx_by_another_name(base):
     return Sum
 
 
+@healthy(x)
+def a_name_that_is_used_again(base):
+    class Twice(base):
+        @staticmethod
+        def forward(state, x):
+            state.factor = 2
+            state = x + x
+            return state * 1
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return grad_output * ctx.factor
+
+    return Twice
+
+
+@healthy(x, x)
+def an_argument_called_ctx(base):
+    class Attend(base):
+        @staticmethod
+        def forward(ctx, x):
+            return torch.mul(ctx, x)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            context, x = ctx.saved_tensors
+            return grad_output * x, grad_output * context
+
+    return Attend
+
+
+@healthy(x, x)
+def an_argument_called_ctx_beside_a_call(base):
+    def swapped(grad_output, context, x):
+        return grad_output * x, grad_output * context
+
+    class Attend(base):
+        @staticmethod
+        def forward(ctx, x):
+            return ctx * x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return swapped(grad_output, *ctx.saved_tensors)
+
+    return Attend
+
+
 @healthy(x, x)
 def an_argument_called_context(base):
     class Attend(base):
@@ -488,6 +545,24 @@ def arguments_that_apply_adds(base):
             return grad_output * ctx.n, None, None
 
     return Times
+
+
+@healthy(x)
+def an_apply_of_its_own(base):
+    class Twice(base):
+        @classmethod
+        def apply(cls, x):
+            return cls.forward(x)
+
+        @staticmethod
+        def forward(x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return grad_output, grad_output * 2
+
+    return Twice
 
 
 @healthy(x, 2)

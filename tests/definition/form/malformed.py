@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch.amp import custom_bwd, custom_fwd
+from torch.autograd.function import once_differentiable
 
 MALFORMED = {}
 
@@ -71,6 +72,37 @@ def too_few_of_several(base):
 
 
 @malformed("gradient-count", x, 2.0)
+def too_few_beneath_a_decorator(base):
+    class Scale(base):
+        @staticmethod
+        def forward(ctx, x, factor):
+            ctx.factor = factor
+            return x * factor
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, grad_output):
+            return grad_output * ctx.factor
+
+    return Scale
+
+
+@malformed("gradient-count", x, 2.0)
+def too_few_of_a_class_method(base):
+    class Scale(base):
+        @classmethod
+        def forward(cls, ctx, x, factor):
+            ctx.factor = factor
+            return x * factor
+
+        @classmethod
+        def backward(cls, ctx, grad_output):
+            return grad_output * ctx.factor
+
+    return Scale
+
+
+@malformed("gradient-count", x, 2.0)
 def too_few_beside_setup(base):
     class Power(base):
         @staticmethod
@@ -85,7 +117,7 @@ def too_few_beside_setup(base):
         @staticmethod
         def backward(ctx, grad_output):
             (x,) = ctx.saved_tensors
-            return (grad_output * ctx.exponent * x ** (ctx.exponent - 1),)
+            return (grad_output * ctx.exponent * x.pow(ctx.exponent - 1.0),)
 
     return Power
 

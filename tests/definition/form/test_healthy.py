@@ -66,6 +66,19 @@ def test_defaults_of_the_library_are_not_the_authors():
     refuse_malformed(Complete)  # torch's base defines both backward and vjp
 
 
+def test_what_is_set_on_ctx_is_no_matter_of_form():
+    class Scale(BASE):
+        @staticmethod
+        def forward(context, x):
+            return x * context.factor
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return grad_output
+
+    refuse_malformed(Scale)
+
+
 def test_a_text_that_was_edited_since_is_not_judged():
     name = "<edited since>"
     text = """
