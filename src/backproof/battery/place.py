@@ -165,8 +165,9 @@ class Places:
     def _position(self, name: str) -> int | None:
         """The number of the input among what backward returns."""
         if self._subject.definition is not None or self._subject.operator is not None:
-            names = [n for n, _ in self.trial.named_arguments]
-            return names.index(name) if name in names else None
+            arguments = [n for n, _ in self.trial.named_arguments]
+            found = [k for k, n in enumerate(arguments) if _is_in(name, n)]
+            return found[0] if found else None
         if self.graph is None:
             return None
         leaves = {
@@ -315,6 +316,11 @@ def _positions(node: Any) -> Iterator[tuple[int, Tensor]]:
         leaf = _leaf(parent)
         if leaf is not None:
             yield position, leaf
+
+
+def _is_in(name: str, argument: str) -> bool:
+    """Whether `name` is an argument's, or that of a tensor inside of one."""
+    return name == argument or name.startswith((f"{argument}[", f"{argument}."))
 
 
 def _leaf(node: Any) -> Tensor | None:
