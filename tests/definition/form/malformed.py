@@ -117,7 +117,7 @@ def too_few_beside_setup(base):
         @staticmethod
         def backward(ctx, grad_output):
             (x,) = ctx.saved_tensors
-            return (grad_output * ctx.exponent * x.pow(ctx.exponent - 1.0),)
+            return (grad_output * ctx.exponent * torch.pow(x, ctx.exponent - 1.0),)
 
     return Power
 

@@ -8,18 +8,19 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 
+import backproof
 from backproof import MalformedFunction
 from backproof.definition.form import refuse_malformed
 from tests.definition.form.malformed import MALFORMED
 
-BASE = torch.autograd.Function
+BASE = backproof.Function
 EXAMPLES = MALFORMED.values()
 NAMES = list(MALFORMED)
 
 
 def refused(build):
     with pytest.raises(MalformedFunction) as caught:
-        refuse_malformed(build(BASE))
+        build(BASE)
     return caught.value
 
 
@@ -76,7 +77,7 @@ BY_SIGNATURE = {
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_without_text_only_signatures_are_judged(name):
-    cls = MALFORMED[name].build(BASE)
+    cls = MALFORMED[name].build(torch.autograd.Function)
     without_text(cls)
     if name not in BY_SIGNATURE:
         refuse_malformed(cls)
@@ -116,12 +117,12 @@ def test_an_inherited_mistake_is_shown_where_it_stands():
         def forward(ctx, x, factor):
             return x * factor
 
-    class Whole(Forward):
-        @staticmethod
-        def backward(ctx, grad_output):
-            return -grad_output
+    def whole(base):
+        class Whole(Forward):
+            @staticmethod
+            def backward(ctx, grad_output):
+                return -grad_output
 
-    refuse_malformed(Forward)
-    error = refused(lambda base: Whole)
+    error = refused(whole)
     assert "forward takes x, factor" in str(error)
-    assert error.line == inspect.getsourcelines(Whole.backward)[1] + 2
+    assert error.line == inspect.getsourcelines(whole)[1] + 4
