@@ -4,6 +4,7 @@ BackproofError
 ├── BadInput          (ValueError)      it could not be checked; the command line ends 2
 ├── MalformedFunction (TypeError)       a class was refused when its body ended
 ├── NoDerivative      (RuntimeError)    backward was asked for a derivative it has not
+├── Undeclared        (RuntimeError)    a context needs what a kernel did not declare
 └── WrongGradient     (AssertionError)  it was checked, and something is wrong
 """
 
@@ -39,6 +40,10 @@ class MalformedFunction(BackproofError, TypeError):
         self.file = file
         self.line = line
         self.rule = rule
+
+
+class Undeclared(BackproofError, RuntimeError):
+    """A context needs something that an external kernel did not declare."""
 
 
 class WrongGradient(BackproofError, AssertionError):

@@ -24,7 +24,7 @@ from backproof.definition.arguments import Form
 from backproof.definition.context import Context
 from backproof.definition.layers import ByEntry, Path, mapped, peeled, wrapped
 from backproof.definition.recording import Left, Run, differentiable, left_by
-from backproof.definition.written import Written
+from backproof.definition.written import Method, Written
 
 NAMESPACE = "backproof"
 _SCHEMA = "(Tensor[] tensors, SymInt[] ints, float[] floats, str form) -> Tensor[]"
@@ -47,10 +47,6 @@ latest = _Latest()
 
 def define(written: Written) -> torch._ops.OpOverload:
     """The operator of a class, without its Autograd kernel."""
-    name = _free_name(written.owner)
-    _library.define(f"{name}{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
-    operator = getattr(getattr(torch.ops, NAMESPACE), name).default
-
     whole = not written.sets_up_outside
 
     def kernel(
@@ -79,16 +75,42 @@ def define(written: Written) -> torch._ops.OpOverload:
         result = operator(tensors, ints, floats, form)
         return result, [*[0] * (len(result) - 1), None]
 
-    _library.impl(name, kernel, "CompositeExplicitAutograd")
-    register_fake(f"{NAMESPACE}::{name}", kernel, lib=_library)
-    register_vmap(f"{NAMESPACE}::{name}", batched, lib=_library)
+    owner = written.owner
+    name = f"{owner.__module__}.{owner.__qualname__}"
+    operator = register(name, kernel=kernel, fake=kernel, batched=batched)
     return operator
 
 
-def implement_autograd(operator: torch._ops.OpOverload, kernel: Any) -> None:
-    """Give the operator its Autograd kernel, `(keyset, tensors, ints, floats, form)`."""
-    name = operator._opname
-    _library.impl(name, kernel, "Autograd", with_keyset=True)
+def register(
+    name: str, *, kernel: Method, fake: Method, batched: Method
+) -> torch._ops.OpOverload:
+    """An operator of our schema.
+
+    Args:
+        name: what it is called after; a name that is taken gets a number.
+        kernel: `(tensors, ints, floats, form) -> list of tensors`, on any device.
+        fake: the same for tensors without values.
+        batched: `(info, in_dims, tensors, ints, floats, form)`, its rule under vmap.
+    """
+    free = _free_name(name)
+    _library.define(f"{free}{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
+    _library.impl(free, kernel, "CompositeExplicitAutograd")
+    register_fake(f"{NAMESPACE}::{free}", fake, lib=_library)
+    register_vmap(f"{NAMESPACE}::{free}", batched, lib=_library)
+    operator: torch._ops.OpOverload = getattr(getattr(torch.ops, NAMESPACE), free).default
+    return operator
+
+
+def implement_autograd(operator: torch._ops.OpOverload, kernel: Method) -> None:
+    """Give the operator its Autograd kernel.
+
+    Args:
+        operator: one of ours.
+        kernel: `(keyset, tensors, ints, floats, form) -> list of tensors`, or torch's
+            `fallthrough_kernel` for an operator that is a constant to autograd.
+    """
+    keyed = kernel is not torch.library.fallthrough_kernel
+    _library.impl(operator._opname, kernel, "Autograd", with_keyset=keyed)
 
 
 def run_forward(
@@ -173,9 +195,9 @@ def _by_hand(
     return [*run.outputs, marker(run.left, tensors)], [*kept, None]
 
 
-def _free_name(owner: type) -> str:
+def _free_name(wanted: str) -> str:
     """A name for the operator: the same in each process that defines the same classes."""
-    name = re.sub(r"\W", "_", f"{owner.__module__}.{owner.__qualname__}")
+    name = re.sub(r"\W", "_", wanted)
     count = _names.get(name, 0)
     _names[name] = count + 1
     return f"{name}_{count}" if count else name
