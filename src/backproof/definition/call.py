@@ -14,6 +14,7 @@ from backproof.definition.arguments import holds_object, pack
 from backproof.definition.differentiation import autograd_kernel, relearned
 from backproof.definition.eager import flat_apply, tree_apply
 from backproof.definition.operator import define, implement_autograd, latest
+from backproof.definition.plain import plain_apply
 from backproof.definition.policies import Policies
 from backproof.definition.traced import traced_apply
 from backproof.definition.written import Written
@@ -35,24 +36,24 @@ def apply_of(written: Written, policies: Policies) -> Callable[..., Any]:
 
         return Refuse.apply(written.second_order_refusal, count, *tensors)
 
+    if not private.can_dispatch():
+        plain = policies.around(plain_apply(written, refuse), name)
+        return _with_keywords(plain, written)
     operator = define(written)
     implement_autograd(operator, autograd_kernel(written, operator, refuse))
     flat = policies.around(flat_apply(written, refuse), name)
     tree = policies.around(tree_apply(written, refuse), name)
     traced = policies.around(traced_apply(written, operator), name)
     everywhere = policies.around(_operator_apply(written, operator), name)
-    signature = written.signature
-    bind = signature is not None and written.binds
+    binds = written.binds
     functorch, modes = private.functorch_active, private.dispatch_modes
     tracing, forward_mode = private.tracing_state, private.forward_mode
     compiling, fx = torch.compiler.is_dynamo_compiling, private.fx_tracing
     containers = _CONTAINERS
 
     def apply(*arguments: Any, **keywords: Any) -> Any:
-        if keywords or bind:
-            if signature is None:
-                raise TypeError(f"{name}.apply() takes no keyword arguments")
-            arguments = tuple(signature.bound(name, arguments, keywords))
+        if keywords or binds:
+            arguments = written.bound(arguments, keywords)
         if compiling():
             return traced(*arguments)
         if (
@@ -62,7 +63,7 @@ def apply_of(written: Written, policies: Policies) -> Callable[..., Any]:
             or tracing() is not None
         ):
             return everywhere(*arguments)
-        if fx._is_fx_tracing_flag:
+        if fx is not None and fx._is_fx_tracing_flag:
             for argument in arguments:
                 if isinstance(argument, torch.fx.Proxy):
                     return argument.tracer.create_proxy(
@@ -74,6 +75,15 @@ def apply_of(written: Written, policies: Policies) -> Callable[..., Any]:
         return flat(*arguments)
 
     return apply
+
+
+def _with_keywords(apply: Callable[..., Any], written: Written) -> Callable[..., Any]:
+    def bound(*arguments: Any, **keywords: Any) -> Any:
+        if keywords or written.binds:
+            arguments = written.bound(arguments, keywords)
+        return apply(*arguments)
+
+    return bound
 
 
 def _holds_tensor(container: Any) -> bool:

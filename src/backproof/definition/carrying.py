@@ -66,8 +66,8 @@ class Rerun:
         if k >= len(self.run.extras):
             return self.refused(old, "does not repeat what it saves")
         new = self.run.extras[k]
-        transformed = private.functorch_active()
-        seen = not (transformed or private.dispatch_modes() or old.is_meta)
+        transformed = private.under(private.functorch_active)
+        seen = not (transformed or private.under(private.dispatch_modes) or old.is_meta)
         if not (new.requires_grad or transformed):
             made = not seen or self._watch.made(new)
             return old if made else self.refused(old, "makes it outside of torch")

@@ -35,7 +35,7 @@ _LEADING = 4  # keyset, ints, floats and form come before the tensors
 
 
 @dataclass
-class _Call:
+class Call:
     """One call, without its tensors."""
 
     written: Written
@@ -140,7 +140,7 @@ class _Call:
         It runs inside a level of torch.func that is still at work, where torch cannot
         start another.
         """
-        if private.functorch_active():
+        if self.layers and private.functorch_active():
             return range(len(self.layers))
         return self.left.looped
 
@@ -184,7 +184,7 @@ def autograd_kernel(
             n = len(result) - left.extras - 1
             outputs, extras = result[:n], result[n:-1]
             shapes = [t.shape for t in tensors]
-            call = _Call(written, layers, inner, made, ints, floats, shapes, n)
+            call = Call(written, layers, inner, made, ints, floats, shapes, n)
             wanted = used(left)
             inputs = [
                 t if left.extras or ("input", k) in wanted else None
@@ -223,7 +223,7 @@ def autograd_kernel(
             call, given = ctx.call, every[_LEADING:]
             with _forward_mode_of_other_levels():
                 saved = [_primal(t) for t in ctx.saved_tensors]
-                made = _tangents(call, saved, given, refuse)
+                made = tangents_of(call, saved, given, refuse)
             latest.left = call.left  # backward may have run other operators
             return (*made, *[None] * (call.left.any.extras + 1))
 
@@ -264,9 +264,10 @@ def relearned(
     return left
 
 
-def _tangents(
-    call: _Call, saved: Sequence[Any], tangents_in: Sequence[Any], refuse: Refusal
+def tangents_of(
+    call: Call, saved: Sequence[Any], tangents_in: Sequence[Any], refuse: Refusal
 ) -> list[Any]:
+    """One tangent a tensor output, by the author's jvp or from backward."""
     needs = [tangent is not None for tangent in tangents_in]
     if call.written.jvp is not None:
         return call.push_forward(saved, tangents_in, needs)

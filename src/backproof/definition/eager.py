@@ -130,7 +130,7 @@ def _bound(
     node.written_as = written.owner
     if needs is not None:
         node._backward_cls.needs_input_grad = property(needs)
-    if not private.CAN_BIND:
+    if private.FunctionBase is None:
         return node.apply
     if not written.options.get("boxed_grads_call"):
         node._backward_cls.apply = backward

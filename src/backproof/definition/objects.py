@@ -32,7 +32,7 @@ def number_of(value: Any) -> int:
             _weak[number] = value
         except TypeError:  # a slice, a dict: no weak references to it
             _kept[number] = value
-    if torch.compiler.is_compiling() or private.dispatch_modes():
+    if torch.compiler.is_compiling() or private.under(private.dispatch_modes):
         _kept[number] = value
     return number
 

@@ -1,9 +1,8 @@
 """Every name of torch that definitions use and that torch does not document.
 
-Each is None where the installed torch lacks it. `CAN_DISPATCH` and `CAN_BIND` say which
-routes are left: without the first every call outside plain eager goes through a
-`torch.autograd.Function` with `setup_context` (`plain.py`), without the second eager
-calls go through `Function.apply` itself.
+Each is None where the installed torch lacks it. Where one is missing that the operator
+route needs, calls go through a `torch.autograd.Function` (`plain.py`) instead; any other
+has its fallback where it is used.
 """
 
 from __future__ import annotations
@@ -36,12 +35,9 @@ def constant_for_dynamo(function: Callable[..., Any]) -> Callable[..., Any]:
 # What a call happens under.
 functorch_active = _find("torch._C._are_functorch_transforms_active")
 dispatch_modes = _find("torch._C._len_torch_dispatch_stack")
-function_modes = _find("torch._C._len_torch_function_stack")
 tracing_state = _find("torch._C._get_tracing_state")
 forward_mode = _find("torch.autograd.forward_ad")  # its `_current_level`
 fx_tracing = _find("torch.fx._symbolic_trace")  # its `_is_fx_tracing_flag`
-unwrap_dead = _find("torch._functorch.utils.unwrap_dead_wrappers")
-any_autocast = _find("torch._C._is_any_autocast_enabled")
 is_legacy_batched = _find("torch._C._functorch.is_legacy_batchedtensor")
 
 # A kernel under the Autograd key that is differentiated by one level only.
@@ -75,22 +71,34 @@ functorch_keys = tuple(
 # The base of the classes that the engine calls backward on.
 FunctionBase = _find("torch._C._FunctionBase")
 
-_NEEDED_TO_DISPATCH = (
-    functorch_active,
-    dispatch_modes,
-    tracing_state,
-    getattr(forward_mode, "_current_level", None),
-    SingleLevelFunction,
-    single_level,
-    after_autograd,
-    below_autograd,
-    set_forward_grad,
-    unpack_dual,
-    get_inplace_allowed,
-    set_inplace_allowed,
-    is_alias,
-    without_modes,
-    getattr(torch.library, "register_vmap", None),
+# An interpreter of torch.func for each level that a call is under.
+all_interpreters = _find(
+    "torch._functorch.pyfunctorch.retrieve_all_functorch_interpreters"
 )
-CAN_DISPATCH = all(name is not None for name in _NEEDED_TO_DISPATCH)
-CAN_BIND = FunctionBase is not None
+
+
+def under(question: Callable[[], Any] | None) -> bool:
+    """Whether a call is under what `question` asks for; yes where nobody can say."""
+    return question is None or bool(question())
+
+
+def can_dispatch() -> bool:
+    """Whether this torch has what the operator route needs."""
+    needed = (
+        functorch_active,
+        dispatch_modes,
+        tracing_state,
+        getattr(forward_mode, "_current_level", None),
+        SingleLevelFunction,
+        single_level,
+        after_autograd,
+        below_autograd,
+        set_forward_grad,
+        unpack_dual,
+        get_inplace_allowed,
+        set_inplace_allowed,
+        is_alias,
+        without_modes,
+        getattr(torch.library, "register_vmap", None),
+    )
+    return all(name is not None for name in needed)

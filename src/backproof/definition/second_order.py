@@ -62,7 +62,7 @@ def guarded(
 
 def _transformed() -> bool:
     """Whether `requires_grad` says nothing here, or nothing for sure."""
-    return bool(private.functorch_active and private.functorch_active())
+    return private.under(private.functorch_active)
 
 
 def _tracked(tensors: Sequence[Any]) -> list[Tensor]:

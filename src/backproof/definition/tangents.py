@@ -70,7 +70,9 @@ def derived(
 
 def _refuse_opaque(gradients: Sequence[Tensor], owner: str) -> None:
     """A gradient without a trace must be zero whatever the cotangent is."""
-    unseen = private.functorch_active() or private.dispatch_modes()
+    unseen = private.under(private.functorch_active) or private.under(
+        private.dispatch_modes
+    )
     if unseen or any(g.is_meta or bool(g.any()) for g in gradients):
         raise NotImplementedError(
             f"{owner}: no forward mode, because its backward is not made of torch "
@@ -82,6 +84,9 @@ def _refuse_opaque(gradients: Sequence[Tensor], owner: str) -> None:
 @contextmanager
 def _requires_grad_in_place() -> Iterator[None]:
     """`requires_grad_` inside a functorch level."""
+    if private.get_inplace_allowed is None or private.set_inplace_allowed is None:
+        yield
+        return
     before = private.get_inplace_allowed()
     private.set_inplace_allowed(True)  # noqa: FBT003
     try:

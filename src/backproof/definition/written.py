@@ -96,6 +96,18 @@ class Written:
             named.keyword_only or (self.setup_context is not None and named.defaults)
         )
 
+    def bound(
+        self, given: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """All arguments of a call in forward's order.
+
+        Raises:
+            TypeError: as a call of forward would.
+        """
+        if self.signature is None:
+            raise TypeError(f"{self.name}.apply() takes no keyword arguments")
+        return tuple(self.signature.bound(self.name, given, keywords))
+
     @property
     def second_order_refusal(self) -> str:
         """What differentiating backward is told where that would lose a term."""
