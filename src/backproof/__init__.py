@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from backproof.battery.check import check
     from backproof.battery.gradcheck import gradcheck
+    from backproof.definition.external import External, external
     from backproof.definition.function import Function
+    from backproof.definition.surrogate import Surrogate, surrogate
     from backproof.errors import (
         BackproofError,
         BadInput,
         MalformedFunction,
         NoDerivative,
+        Undeclared,
         WrongGradient,
     )
     from backproof.inputs import inputs_for
@@ -37,6 +40,7 @@ __all__ = [
     "Case",
     "Domain",
     "Evidence",
+    "External",
     "Finding",
     "Function",
     "MalformedFunction",
@@ -44,12 +48,16 @@ __all__ = [
     "Outcome",
     "Report",
     "Subject",
+    "Surrogate",
+    "Undeclared",
     "Verdict",
     "WrongGradient",
     "__version__",
     "check",
+    "external",
     "gradcheck",
     "inputs_for",
+    "surrogate",
 ]
 
 _HOME = {
@@ -58,6 +66,7 @@ _HOME = {
     "Case": "backproof.subject",
     "Domain": "backproof.probe.domain",
     "Evidence": "backproof.records",
+    "External": "backproof.definition.external",
     "Finding": "backproof.records",
     "Function": "backproof.definition.function",
     "MalformedFunction": "backproof.errors",
@@ -65,11 +74,15 @@ _HOME = {
     "Outcome": "backproof.records",
     "Report": "backproof.report",
     "Subject": "backproof.subject",
+    "Surrogate": "backproof.definition.surrogate",
+    "Undeclared": "backproof.errors",
     "Verdict": "backproof.records",
     "WrongGradient": "backproof.errors",
     "check": "backproof.battery.check",
+    "external": "backproof.definition.external",
     "gradcheck": "backproof.battery.gradcheck",
     "inputs_for": "backproof.inputs",
+    "surrogate": "backproof.definition.surrogate",
 }
 
 

@@ -16,6 +16,17 @@ BASES: list[type] = [torch.autograd.Function]
 """What such a class derives from; the module that defines another base adds it."""
 
 
+class Defined:
+    """A callable that stands for an operation with a gradient of its own.
+
+    Attributes:
+        expect: a soft function whose derivative its gradient is meant to be; None for
+            the derivative of its own values.
+    """
+
+    expect: Callable[..., Any] | None = None
+
+
 def is_function(thing: Any) -> TypeGuard[type]:
     """Whether it is a class that writes down a forward and its backward."""
     return isinstance(thing, type) and issubclass(thing, tuple(BASES))

@@ -19,6 +19,7 @@ import torch
 from backproof import dispatcher
 from backproof.errors import BadInput
 from backproof.function_class import (
+    Defined,
     can_be_called,
     class_of_apply,
     is_function,
@@ -124,6 +125,8 @@ def subject_of(
             f"cannot be {noise!r}"
         )
     identified = _identified(target)
+    if expect is None and expect_backward is None and isinstance(target, Defined):
+        expect = target.expect
     return Subject(
         function=identified.function,
         name=name or identified.name,

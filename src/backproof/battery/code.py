@@ -66,7 +66,11 @@ class Code:
 
 
 def code_of(function: Any) -> Code | None:
-    """The text of `function`, None where there is none to be shown."""
+    """The text of `function`, None where there is none to be shown.
+
+    A method that only passes on to a function of the user's says so in `stands_for`.
+    """
+    function = getattr(function, "stands_for", function)
     plain, method = plain_function(function), method_of(function)
     if plain is None or method is None:
         return None

@@ -10,14 +10,16 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from backproof.definition.caller import caller
 from backproof.definition.nodes import Attach
 from backproof.errors import BadInput
+from backproof.function_class import Defined
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Surrogate(Generic[P, R]):
+class Surrogate(Defined, Generic[P, R]):
     """What `surrogate` returns: call it as you would call `hard`.
 
     Attributes:
@@ -25,10 +27,12 @@ class Surrogate(Generic[P, R]):
         soft: the function whose derivatives it has, of every order.
     """
 
-    def __init__(self, hard: Callable[P, R], soft: Callable[P, R]) -> None:
-        self.hard = hard
-        self.soft = soft
+    def __init__(self, hard: Callable[P, R], soft: Callable[P, R], module: str) -> None:
         functools.update_wrapper(self, hard)
+        self.__name__ = getattr(hard, "__name__", "surrogate")
+        self.__module__ = module
+        self.hard = hard
+        self.soft = self.expect = soft
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
         with torch.no_grad():
@@ -54,7 +58,7 @@ def surrogate(hard: Callable[P, R], soft: Callable[P, R]) -> Surrogate[P, R]:
         BadInput: when it is called, where an output of `soft` has another shape or type
             than that of `hard`.
     """
-    return Surrogate(hard, soft)
+    return Surrogate(hard, soft, caller())
 
 
 def attached(values: Any, others: Any, name: str) -> Any:

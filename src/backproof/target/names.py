@@ -11,21 +11,25 @@ import torch
 
 from backproof import dispatcher
 from backproof.errors import BadInput
-from backproof.function_class import can_be_called, is_function, own_method
+from backproof.function_class import Defined, can_be_called, is_function, own_method
 from backproof.inputs.raised import near
 
 _LISTED = 8  # names shown where none is near the one that was asked for
 
 
 def defined_in(module: ModuleType) -> list[tuple[str, Any]]:
-    """The Functions and custom operators that `module` defines itself, in their order.
+    """Functions, custom operators and their like that `module` defines, in their order.
 
     An operator without a backward of its own is left out: many a file has one that
     computes another's gradient.
     """
     found: list[tuple[str, Any]] = []
     for name, value in vars(module).items():
-        own = _is_own_function(value, module) or _is_own_operator(value, module)
+        own = (
+            _is_own_function(value, module)
+            or _is_own_operator(value, module)
+            or _is_own_callable(value, module)
+        )
         if own and all(value is not known for _, known in found):
             found.append((name, value))
     return found
@@ -38,6 +42,10 @@ def _is_own_function(value: Any, module: ModuleType) -> bool:
         and own_method(value, "forward") is not None  # a base of the user's own
         and can_be_called(value)
     )
+
+
+def _is_own_callable(value: Any, module: ModuleType) -> bool:
+    return isinstance(value, Defined) and value.__module__ == module.__name__
 
 
 def _is_own_operator(value: Any, module: ModuleType) -> bool:

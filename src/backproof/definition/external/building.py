@@ -40,6 +40,7 @@ class Declaration:
     outputs: int
     with_outputs: bool
     boundary: Boundary
+    module: str
 
     @property
     def leading(self) -> int:
@@ -88,11 +89,14 @@ def function_of(declared: Declaration, policies: dict[str, Any]) -> type[Functio
     if declared.second_order is None:  # else backward, transposed, is differentiable
         methods["jvp"] = jvp
     _sign(forward, declared)
+    forward.stands_for = declared.forward  # type: ignore[attr-defined]
+    backward.stands_for = declared.backward  # type: ignore[attr-defined]
+    jvp.stands_for = declared.jvp  # type: ignore[attr-defined]
     return type(Function)(
         declared.name,
         (Function,),
         {
-            "__module__": declared.forward.__module__,
+            "__module__": declared.module,
             "__qualname__": getattr(declared.forward, "__qualname__", declared.name),
             "__doc__": declared.forward.__doc__,
             **{name: staticmethod(method) for name, method in methods.items()},
@@ -117,7 +121,7 @@ class _Kernels:
         self._boundary = declared.boundary
         broadcasts = declared.vmap == "broadcast"
         rule = self._rule if callable(declared.vmap) else None
-        base = f"{declared.forward.__module__}.{declared.name}"
+        base = f"{declared.module}.{declared.name}"
         self.forward = Opaque(
             f"{base}_forward",
             self._forward,
@@ -288,7 +292,7 @@ def _undifferentiable(
         f"{declared.name}_{what}",
         (Function,),
         {
-            "__module__": declared.forward.__module__,
+            "__module__": declared.module,
             "forward": staticmethod(forward),
             "backward": staticmethod(backward),
             "jvp": staticmethod(backward),

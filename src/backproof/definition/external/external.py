@@ -9,6 +9,7 @@ from typing import Any, overload
 
 import torch
 
+from backproof.definition.caller import caller
 from backproof.definition.external.boundary import Boundary, Takes
 from backproof.definition.external.building import (
     Declaration,
@@ -17,12 +18,13 @@ from backproof.definition.external.building import (
 )
 from backproof.definition.function import Function
 from backproof.errors import BadInput
+from backproof.function_class import Defined
 
 Method = Callable[..., Any]
 _NAMED = ("loop", "broadcast")
 
 
-class External:
+class External(Defined):
     """What `external` returns: call it with tensors.
 
     Attributes:
@@ -32,8 +34,11 @@ class External:
 
     def __init__(self, declaration: Declaration, function: type[Function]) -> None:
         functools.update_wrapper(self, declaration.forward)
+        self.__name__ = declaration.name
+        self.__qualname__ = getattr(declaration.forward, "__qualname__", self.__name__)
+        self.__module__ = declaration.module
         self.forward = declaration.forward
-        self.function = self.written_as = function
+        self.function = function
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return self.function.apply(*arguments, **keywords)
@@ -141,7 +146,7 @@ def external(
         raise BadInput(f"outputs={outputs!r} is no number of tensors")
     parameters = _parameters(forward)
     boundary = Boundary(
-        owner=name or forward.__name__,
+        owner=name or getattr(forward, "__name__", "external"),
         takes=takes,
         parameters=tuple(p.name for p in parameters),
         dtypes=tuple(dtypes),
@@ -160,6 +165,7 @@ def external(
         outputs,
         with_outputs,
         boundary,
+        caller(),
     )
     policies = {
         "autocast": autocast,
