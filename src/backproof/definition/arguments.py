@@ -34,8 +34,8 @@ class Packed:
     """Arguments in the shape of the schema."""
 
     tensors: list[Tensor]
-    ints: list[int]
-    floats: list[float]
+    ints: list[int | torch.SymInt]
+    floats: list[float | torch.SymFloat]
     form: str
 
 
@@ -47,7 +47,7 @@ def pack(arguments: Iterable[Any]) -> Packed:
     return packed
 
 
-def _item(value: Any, into: Packed) -> str:  # noqa: C901, PLR0911, PLR0912
+def _item(value: Any, into: Packed) -> str:  # noqa: C901
     """What stands for `value` in the form; numbers and tensors go into the lists."""
     if isinstance(value, Tensor):
         into.tensors.append(value)
@@ -70,7 +70,7 @@ def _item(value: Any, into: Packed) -> str:  # noqa: C901, PLR0911, PLR0912
         return f"('(', {''.join([_item(v, into) + ', ' for v in value])})"
     if type(value) is list:
         return f"('[', {''.join([_item(v, into) + ', ' for v in value])})"
-    if type(value) is dict and all([isinstance(k, (str, int)) for k in value]):
+    if type(value) is dict and all(isinstance(k, (str, int)) for k in value):
         pairs = [f"({k!r}, {_item(v, into)}), " for k, v in value.items()]
         return "('{', " + "".join(pairs) + ")"
     if isinstance(value, slice):
@@ -199,7 +199,7 @@ def _leaves(item: Any, value: Any) -> Iterator[Any]:
 _CONTAINERS: dict[str, Callable[[Iterator[Any]], Any]] = {
     "(": tuple,
     "[": list,
-    "S": lambda parts: torch.Size(parts),
+    "S": torch.Size,
     ":": lambda parts: slice(*parts),
 }
 _CONSTANTS: dict[str, Callable[[Any], Any]] = {

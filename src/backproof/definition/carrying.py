@@ -8,7 +8,7 @@ saved ones. Where that cannot be trusted, it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from backproof.definition import private
 from backproof.definition.recording import Run, differentiable
-from backproof.errors import NoDerivative
 
 
 class Rerun:
@@ -33,7 +32,9 @@ class Rerun:
         self, forward: Callable[[], Run], inputs: Sequence[Any], owner: str
     ) -> None:
         self._owner = owner
-        self._inputs = [t for t in inputs if isinstance(t, Tensor) and differentiable(t)]
+        self._inputs = [
+            t for t in inputs if isinstance(t, Tensor) and differentiable(t)
+        ]
         with torch.random.fork_rng(), torch.enable_grad(), _Watch() as self._watch:
             self.run = forward()
 
@@ -84,11 +85,11 @@ def _equal(one: Tensor, other: Tensor) -> bool:
     return same and bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
-class _Watch(TorchDispatchMode):
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Which memory torch's own operations filled, and whether one drew numbers."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.drew: str | None = None
         self._filled: dict[int, Tensor] = {}  # the tensors keep the addresses taken
 
@@ -111,4 +112,5 @@ class _Watch(TorchDispatchMode):
 
 
 def _address(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    address: int = tensor.untyped_storage()._cdata
+    return address

@@ -32,22 +32,28 @@ class Context:
         self.materialize_grads = True
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for backward."""
         self.saved_tensors = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for jvp."""
         self.saved_for_forward = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say which outputs have no gradient."""
         self.non_differentiable = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which inputs forward changed in place."""
         self.dirty = tensors
 
     def set_materialize_grads(self, value: bool) -> None:  # noqa: FBT001
+        """Say whether an output that nobody used has a cotangent of zeros, or None."""
         self.materialize_grads = value
 
     @property
     def to_save(self) -> tuple[Tensor | None, ...]:
+        """What was kept for backward."""
         return self.saved_tensors
 
     def maybe_clear_saved_tensors(self) -> None:

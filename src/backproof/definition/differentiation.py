@@ -8,205 +8,71 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from backproof.definition import private, tangents
-from backproof.definition.arguments import Form
-from backproof.definition.carrying import Rerun
+from backproof.definition import private
 from backproof.definition.context import Context
-from backproof.definition.layers import ByEntry, Layer, Path, mapped, peeled
-from backproof.definition.operator import latest, needs_of, run_forward
-from backproof.definition.recording import (
-    Left,
-    differentiable,
-    filled,
-    left_by,
-    returned,
-    used,
-)
+from backproof.definition.layers import ByEntry, peeled
+from backproof.definition.operator import latest, needs_of
+from backproof.definition.recorded_call import Call, relearned, tangents_of
+from backproof.definition.recording import Left, differentiable, left_by, used
 from backproof.definition.second_order import Refusal, guarded
 from backproof.definition.written import Written
 
 _LEADING = 4  # keyset, ints, floats and form come before the tensors
 
 
-@dataclass
-class Call:
-    """One call, without its tensors."""
-
-    written: Written
-    layers: tuple[Layer, ...]
-    form: Form
-    left: ByEntry[Left]
-    ints: Sequence[int]
-    floats: Sequence[float]
-    shapes: list[torch.Size]  # of the inputs
-    outputs: int
-
-    def split(self, tensors: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Inputs, outputs and extras, from what was saved."""
-        n, m = len(self.shapes), len(self.shapes) + self.outputs
-        return list(tensors[:n]), list(tensors[n:m]), list(tensors[m:])
-
-    def restored(
-        self, left: Left, saved: Sequence[Any], needs: Sequence[bool]
-    ) -> Context:
-        """The ctx of one entry: what forward left, with its tensors in place."""
-        inputs, outputs, extras = self.split(saved)
-        if extras and torch.is_grad_enabled() and not self.written.once:
-            given = [t.clone() for t in inputs] if self.written.mutates else inputs
-            again = Rerun(
-                lambda: run_forward(
-                    self.written, self.form, given, self.ints, self.floats
-                ),
-                inputs,
-                self.written.name,
-            )
-            extras = list(again.lend(dict(enumerate(extras))).values())
-        ctx = Context(needs_of(self.form, needs))
-        filled(ctx, left, inputs, outputs, extras)
-        return ctx
-
-    def pull_back(
-        self,
-        saved: Sequence[Any],
-        cotangents: Sequence[Any],
-        needs: Sequence[bool],
-        looped: Sequence[int] = (),
-    ) -> list[Any]:
-        """One gradient a tensor input, by the author's backward."""
-        count = len(saved)
-        given: list[int] = []
-
-        def entry(every: Sequence[Any], path: Path) -> list[Tensor]:
-            left = self.left.at(path)
-            ctx = self.restored(left, every[:count], needs)
-            result = self.written.backward(ctx, *left.laid_out(every[count:]))
-            gradients = list(self.form.gather(returned(result)))
-            given[:] = [k for k, g in enumerate(gradients) if g is not None]
-            if not self.layers:
-                return [gradients[k] for k in given]
-            shapes = self.entry_shapes()
-            return [_reduced(gradients[k], shapes[k]) for k in given]
-
-        def unbatched(layer: Layer, gradients: list[Tensor]) -> list[Tensor]:
-            pairs = zip(given, gradients, strict=True)
-            dims = [(layer.in_dims[k], gradient) for k, gradient in pairs]
-            return [g.sum(0) if d is None else g.movedim(0, d) for d, g in dims]
-
-        every = [*saved, *cotangents]
-        looped = looped or self.left.looped
-        found = mapped(self.layers, entry, every, finish=unbatched, looped=looped)
-        result: list[Any] = [None] * len(self.shapes)
-        for k, gradient in zip(given, found, strict=True):
-            result[k] = gradient
-        return result
-
-    def push_forward(
-        self, saved: Sequence[Any], tangents_in: Sequence[Any], needs: Sequence[bool]
-    ) -> list[Any]:
-        """One tangent a tensor output, by the author's jvp."""
-        n, count = len(self.shapes), len(saved)
-        given: list[int] = []
-        assert self.written.jvp is not None
-        jvp = self.written.jvp
-
-        def entry(every: Sequence[Any], path: Path) -> list[Tensor]:
-            left = self.left.at(path)
-            ctx = self.restored(left, [*every[:n], *every[2 * n :]], needs)
-            ctx.saved_tensors = ctx.saved_for_forward
-            result = returned(jvp(ctx, *self.form.spread(every[n : 2 * n])))
-            pairs = zip(result, left.absent, strict=True)
-            made = [tangent for tangent, absent in pairs if absent is None]
-            given[:] = [k for k, t in enumerate(made) if t is not None]
-            return [made[k] for k in given]
-
-        # The tangents have their batch dimension where the inputs have theirs.
-        doubled = [Layer(layer.in_dims * 2, layer.randomness) for layer in self.layers]
-        every = [*saved[:n], *tangents_in, *saved[n:count]]
-        found = mapped(doubled, entry, every, looped=self.loops_in_jvp())
-        result: list[Any] = [None] * self.outputs
-        for k, tangent in zip(given, found, strict=True):
-            result[k] = tangent
-        return result
-
-    def loops_in_jvp(self) -> Sequence[int]:
-        """Depths of the layers that a jvp has to loop over.
-
-        It runs inside a level of torch.func that is still at work, where torch cannot
-        start another.
-        """
-        if self.layers and private.functorch_active():
-            return range(len(self.layers))
-        return self.left.looped
-
-    def entry_shapes(self) -> list[torch.Size]:
-        """The inputs' shapes without the layers' dimensions."""
-        shapes = [list(shape) for shape in self.shapes]
-        for layer in self.layers:
-            for shape, dim in zip(shapes, layer.in_dims, strict=True):
-                if dim is not None:
-                    shape.pop(dim)
-        return [torch.Size(shape) for shape in shapes]
-
-
 def autograd_kernel(
     written: Written, operator: torch._ops.OpOverload, refuse: Refusal
 ) -> Any:
     """`(keyset, tensors, ints, floats, form) -> list of tensors`."""
+    node = _node(written, operator, refuse)
+
+    def kernel(
+        keyset: Any, tensors: Any, ints: Any, floats: Any, form: str
+    ) -> list[Tensor]:
+        if not private.functorch_active():
+            return list(node.apply(keyset, ints, floats, form, *tensors))
+        with private.single_level():
+            return list(node.apply(keyset, ints, floats, form, *tensors))
+
+    return kernel
+
+
+def _node(written: Written, operator: torch._ops.OpOverload, refuse: Refusal) -> Any:
+    """The class of the graph's node."""
 
     class Differentiated(private.SingleLevelFunction):  # type: ignore[misc]
         @staticmethod
-        def forward(  # noqa: D102
+        def forward(
             ctx: Any, keyset: Any, ints: Any, floats: Any, form: str, *tensors: Tensor
         ) -> tuple[Tensor, ...]:
             latest.left = None
+            keys = keyset & private.after_autograd
             with _below():
-                result = operator.redispatch(
-                    keyset & private.after_autograd, list(tensors), ints, floats, form
+                result = operator.redispatch(keys, list(tensors), ints, floats, form)
+            left = latest.left
+            if left is None:  # a checkpoint had kept the result
+                left = relearned(written, form, tensors, ints, floats)
+            if written.sets_up_outside:
+                left, result = _set_up(
+                    written, form, left.any, result, tensors, ints, floats
                 )
             layers, inner = peeled(form)
-            made = latest.left
-            if made is None:  # a checkpoint had kept the result
-                made = relearned(written, form, tensors, ints, floats)
-            left = made.any
-            if written.sets_up_outside:
-                left, extras = _set_up(
-                    written, inner, left, result, tensors, ints, floats
-                )
-                made = ByEntry(written.name)
-                made.put((), left)
-                result = [*result[:-1], *extras, result[-1]]
-            n = len(result) - left.extras - 1
-            outputs, extras = result[:n], result[n:-1]
-            shapes = [t.shape for t in tensors]
-            call = Call(written, layers, inner, made, ints, floats, shapes, n)
-            wanted = used(left)
-            inputs = [
-                t if left.extras or ("input", k) in wanted else None
-                for k, t in enumerate(tensors)
-            ]
-            for k in left.dirty.values():  # about to change under the caller's hands
-                if inputs[k] is not None:
-                    with _below():
-                        inputs[k] = tensors[k].clone()
-            needed = [
-                t if ("output", k) in wanted else None for k, t in enumerate(outputs)
-            ]
-            ctx.save_for_backward(*inputs, *needed, *extras)
-            ctx.save_for_forward(*inputs, *outputs, *extras)
-            ctx.call = call
-            plain = [outputs[k] for k in left.non_differentiable]
-            ctx.mark_non_differentiable(*plain, *result[n:])
-            ctx.set_materialize_grads(left.materialize_grads)
+            shapes = [tensor.shape for tensor in tensors]
+            count = len(result) - left.any.extras - 1
+            ctx.call = Call(written, layers, inner, left, ints, floats, shapes, count)
+            _save(ctx, left.any, tensors, result[:count], result[count:-1])
+            plain = [result[k] for k in left.any.non_differentiable]
+            ctx.mark_non_differentiable(*plain, *result[count:])
+            ctx.set_materialize_grads(left.any.materialize_grads)
             return tuple(result)
 
         @staticmethod
-        def backward(ctx: Any, *cotangents: Any) -> tuple[Any, ...]:  # noqa: D102
+        def backward(ctx: Any, *cotangents: Any) -> tuple[Any, ...]:
             call, saved = ctx.call, ctx.saved_tensors
             needs = ctx.needs_input_grad[_LEADING:]
             gradients = guarded(
@@ -219,7 +85,7 @@ def autograd_kernel(
             return (*[None] * _LEADING, *gradients)
 
         @staticmethod
-        def jvp(ctx: Any, *every: Any) -> tuple[Any, ...]:  # noqa: D102
+        def jvp(ctx: Any, *every: Any) -> tuple[Any, ...]:
             call, given = ctx.call, every[_LEADING:]
             with _forward_mode_of_other_levels():
                 saved = [_primal(t) for t in ctx.saved_tensors]
@@ -233,81 +99,53 @@ def autograd_kernel(
 
     Differentiated.__name__ = Differentiated.__qualname__ = written.name
     Differentiated.written_as = written.owner
-
-    def kernel(
-        keyset: Any, tensors: Any, ints: Any, floats: Any, form: str
-    ) -> list[Tensor]:
-        if not private.functorch_active():
-            return list(Differentiated.apply(keyset, ints, floats, form, *tensors))
-        with private.single_level():
-            return list(Differentiated.apply(keyset, ints, floats, form, *tensors))
-
-    return kernel
+    return Differentiated
 
 
-def relearned(
-    written: Written, form: str, tensors: Sequence[Tensor], ints: Any, floats: Any
-) -> ByEntry[Left]:
-    """What forward leaves, where its result was kept from an earlier run."""
-    layers, inner = peeled(form)
-    left: ByEntry[Left] = ByEntry(written.name)
-
-    def once(entry: Sequence[Any], path: Path) -> list[Tensor]:
-        run = run_forward(
-            written, inner, entry, ints, floats, whole=not written.sets_up_outside
-        )
-        left.put(path, run.left)
-        return [*run.outputs, *run.extras]
-
-    with private.without_modes(), torch.no_grad(), torch.random.fork_rng():
-        mapped(layers, once, [tensor.clone() for tensor in tensors])
-    return left
-
-
-def tangents_of(
-    call: Call, saved: Sequence[Any], tangents_in: Sequence[Any], refuse: Refusal
-) -> list[Any]:
-    """One tangent a tensor output, by the author's jvp or from backward."""
-    needs = [tangent is not None for tangent in tangents_in]
-    if call.written.jvp is not None:
-        return call.push_forward(saved, tangents_in, needs)
-    _, outputs, _ = call.split(saved)
-    made = tangents.derived(
-        lambda given: call.pull_back(saved, given, needs, call.loops_in_jvp()),
-        call.left.any,
-        outputs,
-        tangents_in,
-        call.written.name,
-    )
-    if not call.written.once:
-        return made
-    live = [k for k, tangent in enumerate(made) if tangent is not None]
-    depends = [t for t in (*saved, *tangents_in) if t is not None]
-    with torch.enable_grad():
-        passed = refuse(len(live), *[made[k].detach() for k in live], *depends)
-    for k, tangent in zip(live, passed, strict=True):
-        made[k] = tangent
-    return made
+def _save(
+    ctx: Any,
+    left: Left,
+    tensors: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    extras: Sequence[Tensor],
+) -> None:
+    """Keep what forward left; the inputs too where extras may have to be made again."""
+    wanted = used(left)
+    inputs = [
+        tensor if left.extras or ("input", k) in wanted else None
+        for k, tensor in enumerate(tensors)
+    ]
+    for k in left.dirty.values():  # about to change under the caller's hands
+        if inputs[k] is not None:
+            with _below():
+                inputs[k] = tensors[k].clone()
+    needed = [
+        tensor if ("output", k) in wanted else None for k, tensor in enumerate(outputs)
+    ]
+    ctx.save_for_backward(*inputs, *needed, *extras)
+    ctx.save_for_forward(*inputs, *outputs, *extras)
 
 
 def _set_up(
     written: Written,
-    form: Form,
+    text: str,
     left: Left,
     result: Sequence[Tensor],
     tensors: Sequence[Tensor],
     ints: Any,
     floats: Any,
-) -> tuple[Left, list[Tensor]]:
+) -> tuple[ByEntry[Left], list[Tensor]]:
     """Run `setup_context` at this level: under the author's own vmap nothing else can."""
+    _, form = peeled(text)
     outputs = list(result[: sum(absent is None for absent in left.absent)])
     ctx = Context(needs_of(form, [differentiable(t) for t in tensors]))
     output = left.result(outputs)
     assert written.setup_context is not None
-    arguments = tuple(form.arguments(tensors, ints, floats))
-    written.setup_context(ctx, arguments, output)
+    written.setup_context(ctx, tuple(form.arguments(tensors, ints, floats)), output)
     run = left_by(ctx, output, tensors, written.name)
-    return run.left, run.extras
+    made: ByEntry[Left] = ByEntry(written.name)
+    made.put((), run.left)
+    return made, [*result[:-1], *run.extras, result[-1]]
 
 
 @contextmanager
@@ -321,7 +159,7 @@ def _below() -> Iterator[None]:
         stack.enter_context(private.below_autograd())
         if private.functorch_active():
             stack.enter_context(torch.enable_grad())
-            stack.enter_context(private.set_forward_grad(True))  # noqa: FBT003
+            stack.enter_context(private.set_forward_grad(True))
         yield
 
 
@@ -331,7 +169,7 @@ def _forward_mode_of_other_levels() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(torch.enable_grad())
         if private.functorch_active():
-            stack.enter_context(private.set_forward_grad(True))  # noqa: FBT003
+            stack.enter_context(private.set_forward_grad(True))
         yield
 
 
@@ -341,8 +179,3 @@ def _primal(tensor: Tensor | None) -> Tensor | None:
         return tensor
     primal: Tensor = private.unpack_dual(tensor, level=0)[0]
     return primal
-
-
-def _reduced(gradient: Tensor, shape: torch.Size) -> Tensor:
-    """Summed over what forward broadcast, as the engine does outside of vmap."""
-    return gradient if gradient.shape == shape else gradient.sum_to_size(shape)

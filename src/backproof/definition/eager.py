@@ -36,7 +36,9 @@ _SIMPLE = frozenset(
 )
 
 
-def flat_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
+def flat_apply(  # noqa: C901 - a function more costs a tenth of the call
+    written: Written, refuse: Refusal
+) -> Callable[..., Any]:
     """`apply` for arguments of which none holds a tensor inside."""
     user_forward, user_backward = written.forward, written.backward
     enabled = torch.is_grad_enabled
@@ -123,7 +125,7 @@ def _bound(
 ) -> Callable[..., Any]:
     """`apply` of a torch Function with these methods, as close to C++ as it goes."""
     methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    node = type(
+    node: Any = type(
         written.name, (torch.autograd.Function,), {**written.options, **methods}
     )
     node.__module__ = written.owner.__module__
@@ -131,7 +133,8 @@ def _bound(
     if needs is not None:
         node._backward_cls.needs_input_grad = property(needs)
     if private.FunctionBase is None:
-        return node.apply
+        apply: Callable[..., Any] = node.apply
+        return apply
     if not written.options.get("boxed_grads_call"):
         node._backward_cls.apply = backward
     bound: Callable[..., Any] = super(torch.autograd.Function, node).apply

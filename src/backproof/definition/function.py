@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar, Literal
 
-from backproof.definition.call import apply_of
 from backproof.definition.form import refuse_malformed
 from backproof.definition.policies import Policies
+from backproof.definition.routes import apply_of
 from backproof.definition.typed_apply import Apply
-from backproof.definition.written import written
+from backproof.definition.written import signature_of, written
 from backproof.function_class import BASES
 
 _METHODS = ("forward", "backward", "vjp", "setup_context", "jvp", "vmap")
@@ -106,9 +106,15 @@ class Function(metaclass=_FunctionType):
 BASES.append(Function)
 
 
-def _signature(cls: type) -> inspect.Signature:
+def derived_class(name: str, members: dict[str, Any]) -> Any:
+    """A class made of methods that somebody else wrote down."""
+    kind: Any = _FunctionType
+    return kind(name, (Function,), members)
+
+
+def _signature(cls: Any) -> inspect.Signature:
     """Forward's, without ctx."""
-    signature = inspect.signature(getattr(cls, "forward"))  # noqa: B009
+    signature = signature_of(cls.forward)
     parameters = list(signature.parameters.values())
     if not hasattr(cls, "setup_context"):
         parameters = parameters[1:]

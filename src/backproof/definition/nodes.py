@@ -19,10 +19,12 @@ class Attach(Function):
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, other: Tensor) -> Tensor:
+        """The value."""
         return value.detach()
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[None, Tensor]:
+        """All of it belongs to the other."""
         return None, cotangent
 
 
@@ -33,9 +35,11 @@ class Refuse(Function):
     def forward(
         ctx: Any, message: str, count: int, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
+        """The first `count`."""
         ctx.message = message
         return tuple(tensor.clone() for tensor in tensors[:count])
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
+        """Say what is missing."""
         raise NoDerivative(ctx.message)

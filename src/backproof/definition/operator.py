@@ -28,7 +28,7 @@ from backproof.definition.written import Method, Written
 
 NAMESPACE = "backproof"
 _SCHEMA = "(Tensor[] tensors, SymInt[] ints, float[] floats, str form) -> Tensor[]"
-_library = Library(NAMESPACE, "FRAGMENT")
+_library: Any = Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
 _names: dict[str, int] = {}
 
 # What a marker's shape says of an output; an input that was changed in place adds its
@@ -97,7 +97,9 @@ def register(
     _library.impl(free, kernel, "CompositeExplicitAutograd")
     register_fake(f"{NAMESPACE}::{free}", fake, lib=_library)
     register_vmap(f"{NAMESPACE}::{free}", batched, lib=_library)
-    operator: torch._ops.OpOverload = getattr(getattr(torch.ops, NAMESPACE), free).default
+    operator: torch._ops.OpOverload = getattr(
+        getattr(torch.ops, NAMESPACE), free
+    ).default
     return operator
 
 
@@ -124,8 +126,7 @@ def run_forward(
 ) -> Run:
     """Run forward on these tensors, as a call of that form.
 
-    Args:
-        whole: with `setup_context`, where there is one.
+    `whole` is with `setup_context`, where there is one.
     """
     given = [tensor for tensor in tensors if tensor is not None]
     ctx = Context(needs_of(form, [differentiable(tensor) for tensor in given]))

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from backproof.definition import private
 from backproof.definition.arguments import Form, pack
-from backproof.definition.differentiation import Call, tangents_of
 from backproof.definition.layers import ByEntry
 from backproof.definition.operator import run_forward
+from backproof.definition.recorded_call import Call, tangents_of
 from backproof.definition.recording import Left
 from backproof.definition.second_order import Refusal, guarded
 from backproof.definition.written import Written
@@ -27,7 +27,7 @@ from backproof.errors import NoDerivative
 class _Pending:
     """A call on its way through torch's wrapper: its form, then what forward left."""
 
-    def __init__(self, form: Form, ints: Sequence[int], floats: Sequence[float]) -> None:
+    def __init__(self, form: Form, ints: Sequence[Any], floats: Sequence[Any]) -> None:
         self.form = form
         self.ints = ints
         self.floats = floats
@@ -41,7 +41,7 @@ def plain_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
         generate_vmap_rule = True
 
         @staticmethod
-        def forward(pending: _Pending, *tensors: Tensor) -> Any:  # noqa: D102
+        def forward(pending: _Pending, *tensors: Tensor) -> Any:
             given = [t.clone() for t in tensors] if written.mutates else tensors
             run = run_forward(
                 written, pending.form, given, pending.ints, pending.floats
@@ -50,7 +50,7 @@ def plain_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
             return (*run.outputs, *run.extras)
 
         @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: D102
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             pending, *tensors = inputs
             left = pending.left
             n = len(output) - left.extras
@@ -73,7 +73,7 @@ def plain_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
             ctx.set_materialize_grads(left.materialize_grads)
 
         @staticmethod
-        def backward(ctx: Any, *cotangents: Any) -> Any:  # noqa: D102
+        def backward(ctx: Any, *cotangents: Any) -> Any:
             saved = ctx.saved_tensors
             needs = ctx.needs_input_grad[1:]
             gradients = guarded(
@@ -86,7 +86,7 @@ def plain_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
             return (None, *gradients)
 
         @staticmethod
-        def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:  # noqa: D102
+        def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
             _refuse_nested(written.name)
             made = tangents_of(ctx.call, ctx.saved_tensors, tangents, refuse)
             return (*made, *[None] * ctx.call.left.any.extras)
@@ -104,7 +104,7 @@ def plain_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
             )
         packed = pack(arguments)
         pending = _Pending(Form(packed.form), packed.ints, packed.floats)
-        result = Plain.apply(pending, *packed.tensors)
+        result = Plain.apply(pending, *packed.tensors)  # type: ignore[no-untyped-call]
         left = pending.left
         assert left is not None
         outputs = list(result[: len(result) - left.extras])

@@ -82,7 +82,9 @@ def left_by(ctx: Any, result: Any, tensors: Sequence[Tensor], owner: str) -> Run
     outputs = [value for value in every if isinstance(value, Tensor)]
     refuse_hidden(every, owner)
     dirty = {id(tensor) for tensor in ctx.dirty}
-    places = {id(o): Place("output", k) for k, o in enumerate(outputs) if id(o) in dirty}
+    places = {
+        id(o): Place("output", k) for k, o in enumerate(outputs) if id(o) in dirty
+    }
     for origin, known in (("input", tensors), ("output", outputs)):
         for k, tensor in enumerate(known):
             places.setdefault(id(tensor), Place(origin, k))

@@ -35,10 +35,12 @@ class Surrogate(Defined, Generic[P, R]):
         self.soft = self.expect = soft
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
+        """The values of hard; the gradient, if anybody asks, is soft's."""
         with torch.no_grad():
             values = self.hard(*arguments, **keywords)
         others = self.soft(*arguments, **keywords)
-        return attached(values, others, self.__name__)
+        made: R = attached(values, others, self.__name__)
+        return made
 
     def __repr__(self) -> str:
         return f"surrogate({self.hard!r}, {self.soft!r})"
@@ -75,8 +77,9 @@ def attached(values: Any, others: Any, name: str) -> Any:
 
 
 def _pair(value: Any, other: Any, name: str) -> Any:
+    attach: Callable[..., Any] = Attach.apply
     if isinstance(value, torch.fx.Proxy):  # what will be a tensor
-        return Attach.apply(value, other)
+        return attach(value, other)
     if not isinstance(value, Tensor) or not isinstance(other, Tensor):
         return value
     if value.shape != other.shape or value.dtype != other.dtype:
@@ -85,4 +88,4 @@ def _pair(value: Any, other: Any, name: str) -> Any:
             f"{other.dtype} of shape {tuple(other.shape)}; make them alike, so that the "
             "gradient of one can stand for the other's"
         )
-    return Attach.apply(value, other)
+    return attach(value, other)

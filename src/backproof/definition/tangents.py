@@ -88,7 +88,7 @@ def _requires_grad_in_place() -> Iterator[None]:
         yield
         return
     before = private.get_inplace_allowed()
-    private.set_inplace_allowed(True)  # noqa: FBT003
+    private.set_inplace_allowed(True)
     try:
         yield
     finally:

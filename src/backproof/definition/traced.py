@@ -23,7 +23,7 @@ def traced_apply(
     written: Written, operator: torch._ops.OpOverload
 ) -> Callable[..., Any]:
     """`apply` as dynamo sees it."""
-    inline = type(
+    inline: Any = type(
         f"{written.name}Inline",
         (torch.autograd.Function,),
         {
@@ -35,8 +35,8 @@ def traced_apply(
 
     def traced(*arguments: Any) -> Any:
         tensors = [a for a in arguments if isinstance(a, Tensor)]
-        twice = any([a is b for k, a in enumerate(tensors) for b in tensors[k + 1 :]])
-        nested = any([isinstance(a, (list, tuple, dict)) for a in arguments])
+        twice = any(a is b for k, a in enumerate(tensors) for b in tensors[k + 1 :])
+        nested = any(isinstance(a, (list, tuple, dict)) for a in arguments)
         if not (
             twice
             or nested

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -132,7 +133,7 @@ def written(owner: type) -> Written:
     """What the author of `owner` wrote."""
     forward: Method = getattr(owner, "forward")  # noqa: B009
     setup: Method | None = getattr(owner, "setup_context", None)
-    backward: Method = getattr(owner, "backward", getattr(owner, "vjp", None))
+    backward: Method = getattr(owner, "backward", None) or owner.vjp  # type: ignore[attr-defined]
     once = getattr(backward, "__code__", None) is _ONCE
     signature = _signature(forward, has_ctx=setup is None)
     return Written(
@@ -181,9 +182,18 @@ def _ctx_style(
     return forward_and_setup
 
 
+def signature_of(method: Method) -> inspect.Signature:
+    """Its signature, without looking up the names in its annotations."""
+    if sys.version_info < (3, 14):
+        return inspect.signature(method)
+    from annotationlib import Format  # type: ignore[import-not-found,unused-ignore]
+
+    return inspect.signature(method, annotation_format=Format.FORWARDREF)
+
+
 def _signature(forward: Method, *, has_ctx: bool) -> Signature | None:
     try:
-        parameters = list(inspect.signature(forward).parameters.values())
+        parameters = list(signature_of(forward).parameters.values())
     except (TypeError, ValueError):
         return None
     positional = [p.name for p in parameters if p.kind in _POSITIONAL][has_ctx:]

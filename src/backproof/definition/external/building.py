@@ -18,7 +18,7 @@ from torch import Tensor
 from backproof.definition import private
 from backproof.definition.external.boundary import Boundary, promised
 from backproof.definition.external.opaque import Opaque
-from backproof.definition.function import Function
+from backproof.definition.function import derived_class
 from backproof.definition.nodes import Attach
 from backproof.definition.recording import differentiable, returned
 from backproof.errors import BadInput, NoDerivative, Undeclared
@@ -53,7 +53,7 @@ class Declaration:
         return self.boundary.owner
 
 
-def function_of(declared: Declaration, policies: dict[str, Any]) -> type[Function]:
+def function_of(declared: Declaration, policies: dict[str, Any]) -> Any:
     """A class whose `apply` runs the kernel."""
     kernels = _Kernels(declared)
     count = declared.outputs
@@ -92,9 +92,8 @@ def function_of(declared: Declaration, policies: dict[str, Any]) -> type[Functio
     forward.stands_for = declared.forward  # type: ignore[attr-defined]
     backward.stands_for = declared.backward  # type: ignore[attr-defined]
     jvp.stands_for = declared.jvp  # type: ignore[attr-defined]
-    return type(Function)(
+    return derived_class(
         declared.name,
-        (Function,),
         {
             "__module__": declared.module,
             "__qualname__": getattr(declared.forward, "__qualname__", declared.name),
@@ -108,7 +107,7 @@ def function_of(declared: Declaration, policies: dict[str, Any]) -> type[Functio
 def elementwise_fake(*arguments: Any) -> Tensor:
     """An empty output for an elementwise kernel."""
     tensors = [a for a in arguments if isinstance(a, Tensor)]
-    shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])
+    shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])  # type: ignore[no-untyped-call]
     like = promised(tensors)
     return tensors[0].new_empty(shape, dtype=like.dtype)
 
@@ -171,7 +170,7 @@ class _Kernels:
             raise NoDerivative(
                 f"{self._declared.name}: forward mode of complex inputs needs a `jvp`"
             )
-        shape = torch.broadcast_shapes(*[tensor.shape for tensor in inputs])
+        shape = torch.broadcast_shapes(*[tensor.shape for tensor in inputs])  # type: ignore[no-untyped-call]
         wide = [a.expand(shape) if isinstance(a, Tensor) else a for a in arguments]
         parts = []
         for k, tangent in enumerate(tangents):
@@ -272,9 +271,7 @@ class _Kernels:
         return what if self._declared.outputs == 1 else f"{what} {k}"
 
 
-def _undifferentiable(
-    kernel: Opaque, declared: Declaration, what: str
-) -> type[Function]:
+def _undifferentiable(kernel: Opaque, declared: Declaration, what: str) -> Any:
     """The kernel as a Function whose derivative is refused by name."""
     message = (
         f"{declared.name}: a derivative of its {what} was asked for; declare "
@@ -288,9 +285,8 @@ def _undifferentiable(
     def backward(ctx: Any, *cotangents: Any) -> Any:
         raise NoDerivative(message)
 
-    return type(Function)(
+    return derived_class(
         f"{declared.name}_{what}",
-        (Function,),
         {
             "__module__": declared.module,
             "forward": staticmethod(forward),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any
 
 import torch
 
@@ -16,7 +16,6 @@ from backproof.definition.external.building import (
     elementwise_fake,
     function_of,
 )
-from backproof.definition.function import Function
 from backproof.errors import BadInput
 from backproof.function_class import Defined
 
@@ -32,7 +31,7 @@ class External(Defined):
         forward: the kernel, as it was given.
     """
 
-    def __init__(self, declaration: Declaration, function: type[Function]) -> None:
+    def __init__(self, declaration: Declaration, function: Any) -> None:
         functools.update_wrapper(self, declaration.forward)
         self.__name__ = declaration.name
         self.__qualname__ = getattr(declaration.forward, "__qualname__", self.__name__)
@@ -41,7 +40,9 @@ class External(Defined):
         self.function = function
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        return self.function.apply(*arguments, **keywords)
+        """Run the kernel; it takes what `forward` takes, with tensors for arrays."""
+        apply: Callable[..., Any] = self.function.apply
+        return apply(*arguments, **keywords)
 
     def __repr__(self) -> str:
         return f"external({self.__qualname__})"
@@ -51,16 +52,6 @@ class External(Defined):
 
     def __deepcopy__(self, memo: Any) -> External:
         return self
-
-
-@overload
-def external(forward: Method, backward: Method, **options: Any) -> External: ...
-
-
-@overload
-def external(
-    *, backward: Method, **options: Any
-) -> Callable[[Method], External]: ...
 
 
 def external(
@@ -114,7 +105,9 @@ def external(
         takes: "numpy" or "torch".
         dtypes: the floating types that the kernel takes; empty for any.
         contiguous: hand it contiguous memory only.
-        autocast, device_guard, deterministic: as on `backproof.Function`.
+        autocast: as on `backproof.Function`.
+        device_guard: likewise.
+        deterministic: likewise.
         name: in errors and graphs; forward's by default.
 
     Returns:
@@ -146,7 +139,7 @@ def external(
         raise BadInput(f"outputs={outputs!r} is no number of tensors")
     parameters = _parameters(forward)
     boundary = Boundary(
-        owner=name or getattr(forward, "__name__", "external"),
+        owner=name or str(getattr(forward, "__name__", "external")),
         takes=takes,
         parameters=tuple(p.name for p in parameters),
         dtypes=tuple(dtypes),

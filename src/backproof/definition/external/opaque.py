@@ -116,9 +116,7 @@ class Opaque:
         return result, [0] * len(result)
 
 
-def batched(
-    tensors: Sequence[Tensor], layers: Sequence[Layer]
-) -> list[Tensor]:
+def batched(tensors: Sequence[Tensor], layers: Sequence[Layer]) -> list[Tensor]:
     """The tensors with every layer's dimension in front."""
     moved = list(tensors)
     for depth, layer in enumerate(layers):
@@ -150,8 +148,7 @@ def _plain(arguments: Sequence[Any]) -> bool:
         return False
     return all(
         not isinstance(a, Tensor)
-        or type(a) in (Tensor, torch.nn.Parameter)
-        and not a.is_meta
+        or (type(a) in (Tensor, torch.nn.Parameter) and not a.is_meta)
         for a in arguments
     )
 

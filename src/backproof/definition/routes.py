@@ -11,13 +11,14 @@ from torch.utils import _pytree as pytree
 
 from backproof.definition import private
 from backproof.definition.arguments import holds_object, pack
-from backproof.definition.differentiation import autograd_kernel, relearned
+from backproof.definition.differentiation import autograd_kernel
 from backproof.definition.eager import flat_apply, tree_apply
 from backproof.definition.operator import define, implement_autograd, latest
 from backproof.definition.plain import plain_apply
 from backproof.definition.policies import Policies
+from backproof.definition.recorded_call import relearned
 from backproof.definition.traced import traced_apply
-from backproof.definition.written import Written
+from backproof.definition.written import Method, Written
 
 _CONTAINERS = frozenset({list, tuple, dict})
 
@@ -41,15 +42,23 @@ def apply_of(written: Written, policies: Policies) -> Callable[..., Any]:
         return _with_keywords(plain, written)
     operator = define(written)
     implement_autograd(operator, autograd_kernel(written, operator, refuse))
-    flat = policies.around(flat_apply(written, refuse), name)
-    tree = policies.around(tree_apply(written, refuse), name)
-    traced = policies.around(traced_apply(written, operator), name)
-    everywhere = policies.around(_operator_apply(written, operator), name)
-    binds = written.binds
+    return _choosing(
+        written,
+        flat=policies.around(flat_apply(written, refuse), name),
+        tree=policies.around(tree_apply(written, refuse), name),
+        traced=policies.around(traced_apply(written, operator), name),
+        everywhere=policies.around(_operator_apply(written, operator), name),
+    )
+
+
+def _choosing(
+    written: Written, *, flat: Method, tree: Method, traced: Method, everywhere: Method
+) -> Callable[..., Any]:
+    """`apply`, whose every line is paid for in each eager call."""
+    binds, containers = written.binds, _CONTAINERS
     functorch, modes = private.functorch_active, private.dispatch_modes
     tracing, forward_mode = private.tracing_state, private.forward_mode
     compiling, fx = torch.compiler.is_dynamo_compiling, private.fx_tracing
-    containers = _CONTAINERS
 
     def apply(*arguments: Any, **keywords: Any) -> Any:
         if keywords or binds:
@@ -64,11 +73,10 @@ def apply_of(written: Written, policies: Policies) -> Callable[..., Any]:
         ):
             return everywhere(*arguments)
         if fx is not None and fx._is_fx_tracing_flag:
-            for argument in arguments:
-                if isinstance(argument, torch.fx.Proxy):
-                    return argument.tracer.create_proxy(
-                        "call_function", apply, tuple(arguments), {}
-                    )
+            proxies = [a for a in arguments if isinstance(a, torch.fx.Proxy)]
+            if proxies:
+                make: Any = proxies[0].tracer.create_proxy
+                return make("call_function", apply, tuple(arguments), {})
         for argument in arguments:
             if argument.__class__ in containers and _holds_tensor(argument):
                 return tree(*arguments)
