@@ -301,6 +301,11 @@ class Square(Base):
         ctx.save_for_backward(x)
         return x * x
 
+class Cube(backproof.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * x * x
+
 def inputs(seed=0):
     return torch.linspace(1, 2, 5, dtype=torch.float64).requires_grad_()
 """
@@ -328,6 +333,7 @@ def test_the_command_finds_the_classes_of_a_file(check):
     done = check(FILE, "--laws", "BP101")
     assert done.exit_code == 1, done.output
     assert "Base" not in done.output
+    assert "Cube" not in done.output
     assert "at ops.py:9: `return 3 * g * x`" in done.output
 
 
