@@ -48,8 +48,8 @@ class Boundary:
                 f"{', '.join(map(_short, self.dtypes))} was declared; convert it, as "
                 f"with `{name}.to(torch.{_short(self.dtypes[0])})`"
             )
-        if self.contiguous:
-            value = value.contiguous()
+        if self.contiguous:  # a lazy negation or conjugation is not in the memory
+            value = value.resolve_conj().resolve_neg().contiguous()
         return value if self.takes == "torch" else self._array(value, name)
 
     def inward(self, value: Any, name: str, like: Tensor) -> Tensor:
