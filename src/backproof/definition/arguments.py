@@ -105,27 +105,50 @@ class Form:
 
     def __init__(self, text: str) -> None:
         self.items: tuple[Any, ...] = ast.literal_eval(text)
-        self.places = tuple(k for k, i in enumerate(self.items) if _has_tensor(i))
-        self.flat = all(self.items[k] == "T" for k in self.places)
+        self._flat = all(
+            isinstance(item, str) or item[0] in "=nd" for item in self.items
+        )
+        self._at = {
+            kind: [k for k, item in enumerate(self.items) if item == kind]
+            for kind in "Tif"
+        }
+        self._constants = (
+            [None if isinstance(i, str) else _built(i, {}) for i in self.items]
+            if self._flat
+            else []
+        )
 
     def arguments(
         self, tensors: Iterable[Any], ints: Iterable[Any], floats: Iterable[Any]
     ) -> list[Any]:
         """The arguments again; `tensors` may be anything that stands for them."""
-        source = {"T": iter(tensors), "i": iter(ints), "f": iter(floats)}
-        return [_built(item, source) for item in self.items]
+        if not self._flat:
+            source = {"T": iter(tensors), "i": iter(ints), "f": iter(floats)}
+            return [_built(item, source) for item in self.items]
+        built = self._constants.copy()
+        for kind, values in (("T", tensors), ("i", ints), ("f", floats)):
+            for place, value in zip(self._at[kind], values, strict=True):
+                built[place] = value
+        return built
 
     def spread(self, values: Iterable[Any]) -> list[Any]:
         """One value a tensor, laid out as the arguments are; None where none is."""
-        source = iter(values)
-        return [_laid_out(item, source) for item in self.items]
+        if not self._flat:
+            source = iter(values)
+            return [_laid_out(item, source) for item in self.items]
+        laid_out: list[Any] = [None] * len(self.items)
+        for place, value in zip(self._at["T"], values, strict=True):
+            laid_out[place] = value
+        return laid_out
 
-    def gather(self, per_argument: Iterable[Any]) -> Iterator[Any]:
+    def gather(self, per_argument: Iterable[Any]) -> list[Any]:
         """One value a tensor from one an argument: the inverse of `spread`."""
         values = list(per_argument)
-        for place in self.places:
-            value = values[place] if place < len(values) else None
-            yield from _leaves(self.items[place], value)
+        values += [None] * (len(self.items) - len(values))
+        if self._flat:
+            return [values[place] for place in self._at["T"]]
+        pairs = zip(self.items, values, strict=False)
+        return [leaf for item, value in pairs for leaf in _leaves(item, value)]
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ from backproof.definition.context import Context
 from backproof.definition.layers import ByEntry, peeled
 from backproof.definition.operator import latest, needs_of
 from backproof.definition.recorded_call import Call, relearned, tangents_of
-from backproof.definition.recording import Left, differentiable, left_by, used
+from backproof.definition.recording import Left, differentiable, left_by
 from backproof.definition.second_order import Refusal, guarded
 from backproof.definition.written import Written
 
@@ -52,7 +52,7 @@ def _node(written: Written, operator: torch._ops.OpOverload, refuse: Refusal) ->
         ) -> tuple[Tensor, ...]:
             latest.left = None
             keys = keyset & private.after_autograd
-            with _below():
+            with _Below():
                 result = operator.redispatch(keys, list(tensors), ints, floats, form)
             left = latest.left
             if left is None:  # a checkpoint had kept the result
@@ -110,14 +110,14 @@ def _save(
     extras: Sequence[Tensor],
 ) -> None:
     """Keep what forward left; the inputs too where extras may have to be made again."""
-    wanted = used(left)
+    wanted = left.used
     inputs = [
         tensor if left.extras or ("input", k) in wanted else None
         for k, tensor in enumerate(tensors)
     ]
     for k in left.dirty.values():  # about to change under the caller's hands
         if inputs[k] is not None:
-            with _below():
+            with _Below():
                 inputs[k] = tensors[k].clone()
     needed = [
         tensor if ("output", k) in wanted else None for k, tensor in enumerate(outputs)
@@ -148,19 +148,28 @@ def _set_up(
     return made, [*result[:-1], *run.extras, result[-1]]
 
 
-@contextmanager
-def _below() -> Iterator[None]:
+class _Below:
     """Where the kernels below autograd run.
 
     Under torch.func those are the other levels, which differentiate for themselves:
     without gradients and forward mode switched on a Hessian loses its second term.
     """
-    with ExitStack() as stack:
-        stack.enter_context(private.below_autograd())
-        if private.functorch_active():
-            stack.enter_context(torch.enable_grad())
-            stack.enter_context(private.set_forward_grad(True))
-        yield
+
+    def __enter__(self) -> None:
+        self._active = bool(private.functorch_active())
+        self._guard = private.below_autograd()
+        self._guard.__enter__()
+        if self._active:
+            self._gradients = torch.is_grad_enabled()
+            torch._C._set_grad_enabled(True)  # noqa: FBT003
+            self._forward = private.set_forward_grad(True)  # noqa: FBT003
+            self._forward.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        if self._active:
+            self._forward.__exit__(*error)
+            torch._C._set_grad_enabled(self._gradients)
+        self._guard.__exit__(*error)
 
 
 @contextmanager

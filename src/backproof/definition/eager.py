@@ -20,6 +20,7 @@ from backproof.definition.arguments import Form, Packed, pack
 from backproof.definition.carrying import Rerun
 from backproof.definition.context import Context
 from backproof.definition.recording import (
+    SIMPLE,
     Place,
     Run,
     left_by,
@@ -30,10 +31,7 @@ from backproof.definition.second_order import Refusal, guarded
 from backproof.definition.written import Written
 from backproof.errors import NoDerivative
 
-_SIMPLE = frozenset(
-    {bool, int, float, complex, str, bytes, type(None)}
-    | {torch.Size, torch.dtype, torch.device}
-)
+_SIMPLE = SIMPLE  # looked up in every call
 
 
 def flat_apply(  # noqa: C901 - a function more costs a tenth of the call

@@ -8,8 +8,7 @@ vmap (it reads a value, it leaves torch), once for each entry of the batch.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Generic, TypeVar
@@ -17,8 +16,8 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from backproof.definition import private
 from backproof.definition.arguments import Form, form_of
+from backproof.definition.batching import vmapped
 from backproof.errors import NoDerivative
 
 Tensors = Sequence[Tensor | None]
@@ -97,31 +96,17 @@ _At = Callable[[int, Tensors, Path], list[Tensor]]
 def _mapped(
     at: _At, depth: int, layer: Layer, tensors: Tensors, path: Path
 ) -> list[Tensor]:
-    over = torch.vmap(
-        lambda *part: tuple(at(depth + 1, part, path)),
-        in_dims=tuple(layer.dimensions(tensors)),
-        randomness=layer.randomness,
-    )
     try:
-        with _functorch_keys():
-            return list(over(*tensors))
+        return vmapped(
+            lambda part: at(depth + 1, part, path),
+            tensors,
+            layer.dimensions(tensors),
+            layer.randomness,
+        )
     except Exception as error:
         if layer.randomness == "same" or "randomness" in str(error):
             raise  # a loop would draw other numbers than vmap promised
         return _looped(at, depth, layer, tensors, path)
-
-
-@contextmanager
-def _functorch_keys() -> Iterator[None]:
-    """Let vmap dispatch again: a kernel that a mode runs has its keys switched off."""
-    if private.ForceKeys is None or private.functorch_active():
-        yield
-        return
-    off = private.excluded_keys()
-    for key in private.functorch_keys:
-        off = off.remove(key)
-    with private.ForceKeys(private.included_keys(), off):
-        yield
 
 
 def _looped(

@@ -17,10 +17,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.library import Library, register_fake, register_vmap
+from torch.library import Library, register_fake
 
 from backproof.definition import private
 from backproof.definition.arguments import Form
+from backproof.definition.batching import implement_batching
 from backproof.definition.context import Context
 from backproof.definition.layers import ByEntry, Path, mapped, peeled, wrapped
 from backproof.definition.recording import Left, Run, differentiable, left_by
@@ -70,8 +71,8 @@ def define(written: Written) -> torch._ops.OpOverload:
     def batched(info: Any, in_dims: Any, *call: Any) -> Any:
         tensors, ints, floats, form = call
         if written.vmap is not None:
-            return _by_hand(written, info, in_dims[0], call)
-        form = wrapped(form, in_dims[0], info.randomness)
+            return _by_hand(written, info, in_dims, call)
+        form = wrapped(form, in_dims, info.randomness)
         result = operator(tensors, ints, floats, form)
         return result, [*[0] * (len(result) - 1), None]
 
@@ -96,10 +97,9 @@ def register(
     _library.define(f"{free}{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
     _library.impl(free, kernel, "CompositeExplicitAutograd")
     register_fake(f"{NAMESPACE}::{free}", fake, lib=_library)
-    register_vmap(f"{NAMESPACE}::{free}", batched, lib=_library)
-    operator: torch._ops.OpOverload = getattr(
-        getattr(torch.ops, NAMESPACE), free
-    ).default
+    namespace = getattr(torch.ops, NAMESPACE)
+    operator: torch._ops.OpOverload = getattr(namespace, free).default
+    implement_batching(_library, free, operator, batched)
     return operator
 
 

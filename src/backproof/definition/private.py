@@ -52,6 +52,17 @@ set_inplace_allowed = _find("torch._C._functorch.set_inplace_requires_grad_allow
 is_alias = _find("torch._C._is_alias_of")
 without_modes = _find("torch.utils._python_dispatch._disable_current_modes")
 
+# One level of vmap.
+load_decompositions = _find("torch._functorch.vmap.lazy_load_decompositions")
+enter_vmap = _find("torch._C._functorch._vmap_increment_nesting")
+leave_vmap = _find("torch._C._functorch._vmap_decrement_nesting")
+add_batch = _find("torch._C._functorch._add_batch_dim")
+remove_batch = _find("torch._C._functorch._remove_batch_dim")
+unwrap_batch = _find("torch._C._functorch._unwrap_batched")
+current_interpreter = _find(
+    "torch._functorch.pyfunctorch.retrieve_current_functorch_interpreter"
+)
+
 # Keys of the dispatcher, in this thread.
 ForceKeys = _find("torch._C._ForceDispatchKeyGuard")
 included_keys = _find("torch._C._dispatch_tls_local_include_set")
@@ -80,6 +91,20 @@ all_interpreters = _find(
 def under(question: Callable[[], Any] | None) -> bool:
     """Whether a call is under what `question` asks for; yes where nobody can say."""
     return question is None or bool(question())
+
+
+def can_batch() -> bool:
+    """Whether this torch has what a level of vmap needs."""
+    needed = (
+        load_decompositions,
+        enter_vmap,
+        leave_vmap,
+        add_batch,
+        remove_batch,
+        unwrap_batch,
+        current_interpreter,
+    )
+    return all(name is not None for name in needed)
 
 
 def can_dispatch() -> bool:

@@ -12,8 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
+
+SIMPLE = frozenset(
+    {bool, int, float, complex, str, bytes, type(None)}
+    | {torch.Size, torch.dtype, torch.device}
+)
+"""Types of values that hold no tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,7 @@ class Left:
     dirty: dict[int, int]  # index of a tensor output -> of the input that it replaces
     materialize_grads: bool
     extras: int = 0
+    used: frozenset[tuple[str, int]] = frozenset()  # origin and index of each place
 
     def laid_out(self, values: Sequence[Any]) -> list[Any]:
         """One value an output, from one a tensor output; None for the others."""
@@ -89,6 +97,7 @@ def left_by(ctx: Any, result: Any, tensors: Sequence[Tensor], owner: str) -> Run
         for k, tensor in enumerate(known):
             places.setdefault(id(tensor), Place(origin, k))
     extras: list[Tensor] = []
+    found: set[tuple[str, int]] = set()
 
     def place(value: Any) -> Any:
         if not isinstance(value, Tensor):
@@ -96,7 +105,9 @@ def left_by(ctx: Any, result: Any, tensors: Sequence[Tensor], owner: str) -> Run
         if id(value) not in places:
             places[id(value)] = Place("extra", len(extras))
             extras.append(value)
-        return places[id(value)]
+        known = places[id(value)]
+        found.add((known.origin, known.index))
+        return known
 
     inputs = {id(tensor): k for k, tensor in enumerate(tensors)}
     marked = {id(tensor) for tensor in ctx.non_differentiable}
@@ -105,7 +116,10 @@ def left_by(ctx: Any, result: Any, tensors: Sequence[Tensor], owner: str) -> Run
         absent=tuple(None if isinstance(v, Tensor) else Absent(v) for v in every),
         saved=tuple(place(value) for value in ctx.saved_tensors),
         saved_for_forward=tuple(place(value) for value in ctx.saved_for_forward),
-        attributes={k: pytree.tree_map(place, v) for k, v in vars(ctx).items()},
+        attributes={
+            name: value if value.__class__ in SIMPLE else pytree.tree_map(place, value)
+            for name, value in vars(ctx).items()
+        },
         non_differentiable=tuple(
             k
             for k, output in enumerate(outputs)
@@ -118,7 +132,7 @@ def left_by(ctx: Any, result: Any, tensors: Sequence[Tensor], owner: str) -> Run
         },
         materialize_grads=ctx.materialize_grads,
     )
-    left.extras = len(extras)
+    left.extras, left.used = len(extras), frozenset(found)
     return Run(left, outputs, extras)
 
 
@@ -152,11 +166,6 @@ def filled(
     ctx.saved_for_forward = tuple(tensor(place) for place in left.saved_for_forward)
     ctx.materialize_grads = left.materialize_grads
     for name, value in left.attributes.items():
-        setattr(ctx, name, pytree.tree_map(tensor, value))
+        simple = value.__class__ in SIMPLE
+        setattr(ctx, name, value if simple else pytree.tree_map(tensor, value))
     return ctx
-
-
-def used(left: Left) -> set[tuple[str, int]]:
-    """Origin and index of each tensor that forward left on ctx."""
-    every = pytree.tree_leaves((left.saved, left.saved_for_forward, left.attributes))
-    return {(v.origin, v.index) for v in every if isinstance(v, Place)}

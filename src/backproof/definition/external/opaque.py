@@ -110,8 +110,8 @@ class Opaque:
         if self._rule is not None:
             _, form = peeled(text)
             arguments = form.arguments(tensors, ints, floats)
-            return self._rule(info, tuple(form.spread(in_dims[0])), *arguments)
-        text = wrapped(text, in_dims[0], info.randomness)
+            return self._rule(info, tuple(form.spread(in_dims)), *arguments)
+        text = wrapped(text, in_dims, info.randomness)
         result = self._operator(tensors, ints, floats, text)
         return result, [0] * len(result)
 
