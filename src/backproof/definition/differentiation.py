@@ -34,12 +34,23 @@ def autograd_kernel(
     def kernel(
         keyset: Any, tensors: Any, ints: Any, floats: Any, form: str
     ) -> list[Tensor]:
-        if not private.functorch_active():
-            return list(node.apply(keyset, ints, floats, form, *tensors))
-        with private.single_level():
-            return list(node.apply(keyset, ints, floats, form, *tensors))
+        if private.functorch_active():
+            with private.single_level():
+                return list(node.apply(keyset, ints, floats, form, *tensors))
+        if _nothing_to_differentiate(tensors):
+            with private.below_autograd():
+                keys = keyset & private.after_autograd
+                return list(operator.redispatch(keys, tensors, ints, floats, form))
+        return list(node.apply(keyset, ints, floats, form, *tensors))
 
     return kernel
+
+
+def _nothing_to_differentiate(tensors: Sequence[Tensor]) -> bool:
+    if private.forward_mode._current_level >= 0:
+        return False
+    tracked = any(tensor.requires_grad for tensor in tensors)
+    return not (tracked and torch.is_grad_enabled())
 
 
 def _node(written: Written, operator: torch._ops.OpOverload, refuse: Refusal) -> Any:
@@ -162,7 +173,7 @@ class _Below:
         if self._active:
             self._gradients = torch.is_grad_enabled()
             torch._C._set_grad_enabled(True)  # noqa: FBT003
-            self._forward = private.set_forward_grad(True)  # noqa: FBT003
+            self._forward = private.set_forward_grad(True)
             self._forward.__enter__()
 
     def __exit__(self, *error: object) -> None:
