@@ -139,9 +139,12 @@ def _without_autocast(device: str) -> torch.autocast:
 
 @contextmanager
 def _on(device: torch.device) -> Iterator[None]:
-    """Make `device` the current one of its kind; the CPU has no such thing."""
+    """Make `device` the current one of its kind; the CPU and meta have no such thing."""
+    if device.index is None:
+        yield
+        return
     module = torch.get_device_module(device.type)
-    if device.index is None or not hasattr(module, "device"):
+    if not hasattr(module, "device"):
         yield
         return
     with module.device(device.index):

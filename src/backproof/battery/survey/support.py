@@ -6,6 +6,7 @@ from backproof.battery.survey.context import Context
 from backproof.battery.survey.style import Style
 
 _BY_MESSAGE = (
+    ("declare `external(", "declare what the message names, if that can be done"),
     (
         "must override the setup_context",
         "leave the computation in `forward`, without ctx, and save in `setup_context`",
