@@ -32,7 +32,10 @@ def vmapped(
     dims: Dims,
     randomness: str,
 ) -> list[Tensor]:
-    """`entry` for the whole batch; its results have the batch dimension in front."""
+    """`entry` for the whole batch; its results have the batch dimension in front.
+
+    Only where `can_vmap` says so.
+    """
     with _functorch_keys():
         if not private.can_batch():
             over = torch.vmap(
@@ -96,13 +99,29 @@ def implement_batching(
     library.impl(name, kernel, "FuncTorchBatched", with_keyset=True)
 
 
-_BATCHED = torch._C.DispatchKeySet(torch._C.DispatchKey.FuncTorchBatched)
+_KEY = torch._C.DispatchKey.FuncTorchBatched
+_BATCHED = torch._C.DispatchKeySet(_KEY)
+
+
+def can_vmap() -> bool:
+    """Whether a level of vmap may be started here.
+
+    Not inside another level of torch.func that is at work: its keys are switched off,
+    and operations would reach for the memory of a batch that has none.
+    """
+    if not _keys_are_off():
+        return True
+    return private.ForceKeys is not None and not private.functorch_active()
+
+
+def _keys_are_off() -> bool:
+    return private.excluded_keys is None or private.excluded_keys().has(_KEY)
 
 
 @contextmanager
 def _functorch_keys() -> Iterator[None]:
-    """Let vmap dispatch again: a kernel that a mode runs has its keys switched off."""
-    if private.ForceKeys is None or not private.under(private.dispatch_modes):
+    """Let vmap dispatch again, in a kernel that a mode runs."""
+    if not _keys_are_off():
         yield
         return
     off = private.excluded_keys()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Generic, TypeVar
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from backproof.definition.arguments import Form, form_of
-from backproof.definition.batching import vmapped
+from backproof.definition.batching import can_vmap, vmapped
 from backproof.errors import NoDerivative
 
 Tensors = Sequence[Tensor | None]
@@ -96,6 +97,8 @@ _At = Callable[[int, Tensors, Path], list[Tensor]]
 def _mapped(
     at: _At, depth: int, layer: Layer, tensors: Tensors, path: Path
 ) -> list[Tensor]:
+    if not can_vmap():
+        return _looped(at, depth, layer, tensors, path)
     try:
         return vmapped(
             lambda part: at(depth + 1, part, path),
@@ -104,8 +107,8 @@ def _mapped(
             layer.randomness,
         )
     except Exception as error:
-        if layer.randomness == "same" or "randomness" in str(error):
-            raise  # a loop would draw other numbers than vmap promised
+        if layer.randomness == "error" and "randomness" in str(error):
+            raise  # a loop would not notice
         return _looped(at, depth, layer, tensors, path)
 
 
@@ -118,14 +121,12 @@ def _looped(
         zeros = [t if t is None or d is None else _blank(t, d) for t, d in pairs]
         made = at(depth + 1, zeros, (*path, (depth, 0)))
         return [tensor.new_empty((0, *tensor.shape)) for tensor in made]
-    rows = [
-        at(
-            depth + 1,
-            [t if t is None or d is None else t.select(d, k) for t, d in pairs],
-            (*path, (depth, k)),
-        )
-        for k in range(size)
-    ]
+    rows = []
+    for k in range(size):
+        entry = [t if t is None or d is None else t.select(d, k) for t, d in pairs]
+        again = layer.randomness == "same" and k < size - 1
+        with torch.random.fork_rng() if again else nullcontext():
+            rows.append(at(depth + 1, entry, (*path, (depth, k))))
     return [torch.stack(column) for column in zip(*rows, strict=True)]
 
 

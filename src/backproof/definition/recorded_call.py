@@ -62,7 +62,6 @@ class Call:
         saved: Sequence[Any],
         cotangents: Sequence[Any],
         needs: Sequence[bool],
-        looped: Sequence[int] = (),
     ) -> list[Any]:
         """One gradient a tensor input, by the author's backward."""
         count = len(saved)
@@ -85,7 +84,7 @@ class Call:
             return [g.sum(0) if d is None else g.movedim(0, d) for d, g in dims]
 
         every = [*saved, *cotangents]
-        looped = looped or self.left.looped
+        looped = self.left.looped
         found = mapped(self.layers, entry, every, finish=unbatched, looped=looped)
         result: list[Any] = [None] * len(self.shapes)
         for k, gradient in zip(given, found, strict=True):
@@ -114,21 +113,11 @@ class Call:
         # The tangents have their batch dimension where the inputs have theirs.
         doubled = [Layer(layer.in_dims * 2, layer.randomness) for layer in self.layers]
         every = [*saved[:n], *tangents_in, *saved[n:count]]
-        found = mapped(doubled, entry, every, looped=self.loops_in_jvp())
+        found = mapped(doubled, entry, every, looped=self.left.looped)
         result: list[Any] = [None] * self.outputs
         for k, tangent in zip(given, found, strict=True):
             result[k] = tangent
         return result
-
-    def loops_in_jvp(self) -> Sequence[int]:
-        """Depths of the layers that a jvp has to loop over.
-
-        It runs inside a level of torch.func that is still at work, where torch cannot
-        start another.
-        """
-        if self.layers and private.functorch_active():
-            return range(len(self.layers))
-        return self.left.looped
 
     def entry_shapes(self) -> list[torch.Size]:
         """The inputs' shapes without the layers' dimensions."""
@@ -168,7 +157,7 @@ def tangents_of(
         return call.push_forward(saved, tangents_in, needs)
     _, outputs, _ = call.split(saved)
     made: list[Any] = tangents.derived(
-        lambda given: call.pull_back(saved, given, needs, call.loops_in_jvp()),
+        lambda given: call.pull_back(saved, given, needs),
         call.left.any,
         outputs,
         tangents_in,

@@ -19,6 +19,7 @@ from backproof.definition.policies import Policies
 from backproof.definition.recorded_call import relearned
 from backproof.definition.traced import traced_apply
 from backproof.definition.written import Method, Written
+from backproof.errors import NoDerivative
 
 _CONTAINERS = frozenset({list, tuple, dict})
 
@@ -75,8 +76,7 @@ def _choosing(
         if fx is not None and fx._is_fx_tracing_flag:
             proxies = [a for a in arguments if isinstance(a, torch.fx.Proxy)]
             if proxies:
-                make: Any = proxies[0].tracer.create_proxy
-                return make("call_function", apply, tuple(arguments), {})
+                return _traced_by_fx(proxies[0], apply, arguments, written.name)
         for argument in arguments:
             if argument.__class__ in containers and _holds_tensor(argument):
                 return tree(*arguments)
@@ -104,11 +104,7 @@ def _operator_apply(
     def everywhere(*arguments: Any) -> Any:
         packed = pack(arguments)
         if holds_object(packed.form) and torch.compiler.is_exporting():
-            raise NotImplementedError(
-                f"{written.name}: an argument that is no tensor, number, string or "
-                "container of these cannot be exported; make it an attribute that "
-                "forward looks up, or pass what it is made of"
-            )
+            raise _not_written_down(written.name)
         latest.left = None
         result = operator(packed.tensors, packed.ints, packed.floats, packed.form)
         made = latest.left
@@ -119,7 +115,36 @@ def _operator_apply(
         left = made.agreed()
         outputs = list(result[: sum(absent is None for absent in left.absent)])
         for k, place in left.dirty.items():
-            outputs[k] = packed.tensors[place].copy_(outputs[k])
+            outputs[k] = _changed(packed.tensors[place], outputs[k], written.name)
         return left.result(outputs)
 
     return everywhere
+
+
+def _changed(tensor: Tensor, value: Tensor, name: str) -> Tensor:
+    """The input that forward changed in place, changed where everybody sees it."""
+    try:
+        return tensor.copy_(value)
+    except RuntimeError as error:
+        raise NoDerivative(
+            f"{name}: forward changes an input in place, which cannot be done here "
+            f"({error}); write it without `mark_dirty`, returning a new tensor"
+        ) from error
+
+
+def _traced_by_fx(
+    proxy: Any, apply: Callable[..., Any], arguments: tuple[Any, ...], name: str
+) -> Any:
+    """One node for the call in a graph of `torch.fx.symbolic_trace`."""
+    try:
+        return proxy.tracer.create_proxy("call_function", apply, arguments, {})
+    except NotImplementedError as error:
+        raise _not_written_down(name) from error
+
+
+def _not_written_down(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"{name}: an argument that is no tensor, number, string or container of these "
+        "cannot be part of an exported or traced program; make it an attribute that "
+        "forward looks up, or pass what it is made of"
+    )

@@ -31,7 +31,7 @@ def traced_apply(
             "backward": staticmethod(written.decorated_backward),
         },
     )
-    name = written.name
+    name, mutates = written.name, written.mutates
 
     def traced(*arguments: Any) -> Any:
         tensors = [a for a in arguments if isinstance(a, Tensor)]
@@ -40,6 +40,7 @@ def traced_apply(
         if not (
             twice
             or nested
+            or mutates
             or torch.compiler.is_exporting()
             or private.functorch_active()
             or private.forward_mode._current_level >= 0
