@@ -197,8 +197,12 @@ def _by_hand(
 
 
 def _free_name(wanted: str) -> str:
-    """A name for the operator: the same in each process that defines the same classes."""
-    name = re.sub(r"\W", "_", wanted)
+    """A name for the operator: the same in each process that defines the same classes.
+
+    Inductor writes it into a class, where Python mangles what begins with `__`, as the
+    operators of `__main__` would.
+    """
+    name = re.sub(r"\W", "_", wanted).lstrip("_")
     count = _names.get(name, 0)
     _names[name] = count + 1
     return f"{name}_{count}" if count else name
