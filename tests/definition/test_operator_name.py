@@ -1,6 +1,5 @@
 """The names of operators in code that torch generates."""
 
-import pytest
 import torch
 
 SCRIPT = """
@@ -13,7 +12,6 @@ op = backproof.external(sine, lambda g, x: g * np.cos(x), elementwise=True)
 """
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # Inductor's own
 def test_what_a_script_defines_runs_under_inductor():
     script = {"__name__": "__main__"}
     exec(SCRIPT, script)
