@@ -43,7 +43,7 @@ class MalformedFunction(BackproofError, TypeError):
 
 
 class Undeclared(BackproofError, RuntimeError):
-    """A context needs something that an external kernel did not declare."""
+    """A context needs something that was not declared, such as how a kernel looks."""
 
 
 class WrongGradient(BackproofError, AssertionError):

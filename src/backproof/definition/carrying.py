@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from backproof.definition import private
+from backproof.definition.leaving import within_torch
 from backproof.definition.recording import Run, differentiable
 
 
@@ -35,7 +36,12 @@ class Rerun:
         self._inputs = [
             t for t in inputs if isinstance(t, Tensor) and differentiable(t)
         ]
-        with torch.random.fork_rng(), torch.enable_grad(), _Watch() as self._watch:
+        with (
+            torch.random.fork_rng(),
+            torch.enable_grad(),
+            _Watch() as self._watch,
+            within_torch(owner, "forward"),
+        ):
             self.run = forward()
 
     def lend(self, extras: Mapping[int, Tensor]) -> dict[int, Tensor]:

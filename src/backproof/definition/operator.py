@@ -24,6 +24,7 @@ from backproof.definition.arguments import Form
 from backproof.definition.batching import implement_batching
 from backproof.definition.context import Context
 from backproof.definition.layers import ByEntry, Path, mapped, peeled, wrapped
+from backproof.definition.leaving import within_torch
 from backproof.definition.recording import Left, Run, differentiable, left_by
 from backproof.definition.written import Method, Written
 
@@ -78,7 +79,12 @@ def define(written: Written) -> torch._ops.OpOverload:
 
     owner = written.owner
     name = f"{owner.__module__}.{owner.__qualname__}"
-    operator = register(name, kernel=kernel, fake=kernel, batched=batched)
+
+    def fake(*call: Any) -> list[Tensor]:
+        with within_torch(written.name, "forward"):
+            return kernel(*call)
+
+    operator = register(name, kernel=kernel, fake=fake, batched=batched)
     return operator
 
 

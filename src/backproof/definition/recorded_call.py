@@ -14,6 +14,7 @@ from backproof.definition.arguments import Form
 from backproof.definition.carrying import Rerun
 from backproof.definition.context import Context
 from backproof.definition.layers import ByEntry, Layer, Path, mapped, peeled
+from backproof.definition.leaving import within_torch
 from backproof.definition.operator import needs_of, run_forward
 from backproof.definition.recording import Left, filled, returned
 from backproof.definition.second_order import Refusal
@@ -70,7 +71,8 @@ class Call:
         def entry(every: Sequence[Any], path: Path) -> list[Tensor]:
             left = self.left.at(path)
             ctx = self.restored(left, every[:count], needs)
-            result = self.written.backward(ctx, *left.laid_out(every[count:]))
+            with within_torch(self.written.name, "backward"):
+                result = self.written.backward(ctx, *left.laid_out(every[count:]))
             gradients = list(self.form.gather(returned(result)))
             given[:] = [k for k, g in enumerate(gradients) if g is not None]
             if not self.layers:
@@ -104,7 +106,8 @@ class Call:
             left = self.left.at(path)
             ctx = self.restored(left, [*every[:n], *every[2 * n :]], needs)
             ctx.saved_tensors = ctx.saved_for_forward
-            result = returned(jvp(ctx, *self.form.spread(every[n : 2 * n])))
+            with within_torch(self.written.name, "jvp"):
+                result = returned(jvp(ctx, *self.form.spread(every[n : 2 * n])))
             pairs = zip(result, left.absent, strict=True)
             made = [tangent for tangent, absent in pairs if absent is None]
             given[:] = [k for k, t in enumerate(made) if t is not None]

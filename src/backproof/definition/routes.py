@@ -19,7 +19,7 @@ from backproof.definition.policies import Policies
 from backproof.definition.recorded_call import relearned
 from backproof.definition.traced import traced_apply
 from backproof.definition.written import Method, Written
-from backproof.errors import NoDerivative
+from backproof.errors import NoDerivative, Undeclared
 
 _CONTAINERS = frozenset({list, tuple, dict})
 
@@ -142,8 +142,8 @@ def _traced_by_fx(
         raise _not_written_down(name) from error
 
 
-def _not_written_down(name: str) -> NotImplementedError:
-    return NotImplementedError(
+def _not_written_down(name: str) -> Undeclared:
+    return Undeclared(
         f"{name}: an argument that is no tensor, number, string or container of these "
         "cannot be part of an exported or traced program; make it an attribute that "
         "forward looks up, or pass what it is made of"

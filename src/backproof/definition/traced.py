@@ -17,6 +17,7 @@ from backproof.definition import private
 from backproof.definition.arguments import pack
 from backproof.definition.operator import DIRTY, NONE, OBJECT, TENSOR
 from backproof.definition.written import Written
+from backproof.errors import Undeclared
 
 
 def traced_apply(
@@ -63,7 +64,7 @@ def unpacked(result: list[Tensor], tensors: list[Tensor], name: str) -> Any:
             outputs.append(None)
             continue
         if code == OBJECT:
-            raise NotImplementedError(
+            raise Undeclared(
                 f"{name}: an output that is no tensor cannot leave torch.compile here; "
                 "return tensors, or None"
             )

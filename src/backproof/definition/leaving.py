@@ -1,0 +1,73 @@
+"""Methods that leave torch, where only torch can follow.
+
+Under a transform or on tensors without values a call such as `numpy()` fails with words
+about storage, and under a tracer of real tensors it does not even fail: the numbers of
+that one run become constants of the program. Both are turned into an error that says
+what to declare.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from backproof.errors import Undeclared
+
+_MARKS = (
+    "data pointer",
+    "doesn't have storage",
+    "storage of BatchedTensorImpl",
+    "numpy() is not supported",
+    "copy out of meta tensor",
+)
+_EXITS = {
+    method: method.__name__
+    for method in (Tensor.numpy, Tensor.__array__, Tensor.tolist, Tensor.data_ptr)
+}
+
+
+@contextmanager
+def within_torch(owner: str, method: str) -> Iterator[None]:
+    """Run a method of `owner` that nothing but torch's operations may be part of.
+
+    Raises:
+        Undeclared: the method reads the memory of a tensor.
+    """
+    try:
+        with _Watch(owner, method) if _recording() else nullcontext():
+            yield
+    except (RuntimeError, NotImplementedError) as error:
+        if isinstance(error, Undeclared) or not any(m in str(error) for m in _MARKS):
+            raise
+        raise _left(owner, method, str(error).split("\n", 1)[0]) from error
+
+
+def _recording() -> bool:
+    """Whether a tracer writes down what is computed with real tensors."""
+    tracer: Any = sys.modules.get("torch.fx.experimental.proxy_tensor")
+    return tracer is not None and tracer.get_proxy_mode() is not None
+
+
+class _Watch(TorchFunctionMode):
+    def __init__(self, owner: str, method: str) -> None:
+        super().__init__()
+        self._names = owner, method
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func in _EXITS:
+            raise _left(*self._names, f"it calls `{_EXITS[func]}`")
+        return func(*args, **(kwargs or {}))
+
+
+def _left(owner: str, method: str, why: str) -> Undeclared:
+    return Undeclared(
+        f"{owner}: {method} leaves torch, which cannot be followed here ({why}); declare "
+        "the computation with `backproof.external(...)`, or write it in torch operations"
+    )
