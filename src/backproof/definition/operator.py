@@ -27,6 +27,7 @@ from backproof.definition.layers import ByEntry, Path, mapped, peeled, wrapped
 from backproof.definition.leaving import within_torch
 from backproof.definition.recording import Left, Run, differentiable, left_by
 from backproof.definition.written import Method, Written
+from backproof.errors import Undeclared
 
 NAMESPACE = "backproof"
 _SCHEMA = "(Tensor[] tensors, SymInt[] ints, float[] floats, str form) -> Tensor[]"
@@ -190,7 +191,7 @@ def _by_hand(
     output, dims = result
     run = left_by(Context(()), output, (), written.name)
     if written.setup_context is None and latest.left and latest.left.any.extras:
-        raise NotImplementedError(
+        raise Undeclared(
             f"{written.name}: its own vmap rule gives the outputs, but forward leaves "
             "tensors on ctx that are neither inputs nor outputs; save them in "
             "`setup_context`, or leave the rule out: backproof derives one"

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from backproof.definition import private
 from backproof.definition.recording import Left
+from backproof.errors import NoDerivative
 
 
 def derived(
@@ -35,7 +36,7 @@ def derived(
         owner: the name of the class.
 
     Raises:
-        NotImplementedError: backward leaves no trace from its cotangents to its results.
+        NoDerivative: backward leaves no trace from its cotangents to its results.
     """
     live = [k for k in range(len(outputs)) if k not in left.non_differentiable]
     with torch.enable_grad():
@@ -74,7 +75,7 @@ def _refuse_opaque(gradients: Sequence[Tensor], owner: str) -> None:
         private.dispatch_modes
     )
     if unseen or any(g.is_meta or bool(g.any()) for g in gradients):
-        raise NotImplementedError(
+        raise NoDerivative(
             f"{owner}: no forward mode, because its backward is not made of torch "
             "operations from its cotangents on; write a `jvp` method, or declare the "
             "computation with `backproof.external(..., jvp=...)`"
