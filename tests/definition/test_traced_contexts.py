@@ -9,6 +9,7 @@ import textwrap
 import pytest
 import torch
 
+from backproof.errors import Undeclared
 from tests.definition.contexts import compare, numbers
 from tests.definition.gates import GATES, READS, InContext, Several, reference
 from tests.definition.traced_contexts import (
@@ -78,7 +79,7 @@ def test_every_gate_compiles(gate):
 
 @pytest.mark.parametrize("gate", ["callable", "dataclass"], ids=str)
 def test_what_cannot_be_written_down_is_not_exported(gate):
-    with pytest.raises(NotImplementedError, match=r"^With\w+: an argument that is no"):
+    with pytest.raises(Undeclared, match=r"^With\w+: an argument that is no"):
         exported(GATES[gate], strict=False)
 
 
