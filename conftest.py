@@ -42,7 +42,7 @@ pytest_collect_file = (
             PythonCodeBlockParser(),
             CodeBlockParser(language="console", evaluator=_run_console),
         ],
-        patterns=["README.md", "docs/*.md"],
+        patterns=["README.md", "docs/*.md", "docs/guide/*.md"],
     )
     + Sybil(
         parsers=[DocTestParser(optionflags=ELLIPSIS)],
