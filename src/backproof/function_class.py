@@ -38,9 +38,8 @@ def is_torchs(cls: type) -> bool:
 
 
 def can_be_called(cls: type) -> bool:
-    """Whether it has an `apply`; a base class of the user's own may lack a method."""
-    both = own_method(cls, "forward") is not None and own_backward(cls) is not None
-    return both or is_torchs(cls)
+    """Whether it has an `apply`; a base class of the user's own may lack a forward."""
+    return hasattr(cls, "apply")
 
 
 def own_method(cls: type | None, name: str) -> Callable[..., Any] | None:

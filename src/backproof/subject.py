@@ -187,8 +187,8 @@ def _operator(target: Any) -> Subject:
 def _function(target: type[Any]) -> Subject:
     if not can_be_called(target):
         raise BadInput(
-            f"{target.__name__} cannot be called: it lacks a forward or a backward. "
-            "Give a class that has both"
+            f"{target.__name__} cannot be called: it lacks a forward; give a class "
+            "that has one"
         )
     return Subject(target.apply, target.__name__, _location(target), target)
 

@@ -15,6 +15,7 @@ class Context:
 
     __slots__ = (
         "__dict__",
+        "__weakref__",
         "dirty",
         "materialize_grads",
         "needs_input_grad",

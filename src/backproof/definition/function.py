@@ -29,9 +29,8 @@ class _FunctionType(type):
         )
 
     def _build(cls) -> None:
-        """Give the class its `apply`, once it has both directions."""
-        backward = getattr(cls, "backward", None) or getattr(cls, "vjp", None)
-        if backward is None or not hasattr(cls, "forward"):
+        """Give the class its `apply`, once it has a forward."""
+        if not hasattr(cls, "forward"):
             return
         apply = apply_of(written(cls), Policies.of(cls))
         apply.__module__ = cls.__module__

@@ -36,6 +36,4 @@ class Apply:
     ) -> Callable[P, R_co]: ...
 
     def __get__(self, instance: object, owner: Any) -> Any:
-        raise NotImplementedError(
-            f"{owner.__name__} has no `apply`: it lacks a forward or a backward method"
-        )
+        raise AttributeError(f"{owner.__name__} has no `apply`: it lacks a forward")

@@ -133,7 +133,11 @@ def written(owner: type) -> Written:
     """What the author of `owner` wrote."""
     forward: Method = getattr(owner, "forward")  # noqa: B009
     setup: Method | None = getattr(owner, "setup_context", None)
-    backward: Method = getattr(owner, "backward", None) or owner.vjp  # type: ignore[attr-defined]
+    backward: Method = (
+        getattr(owner, "backward", None)
+        or getattr(owner, "vjp", None)
+        or _without_backward(owner.__name__)
+    )
     once = getattr(backward, "__code__", None) is _ONCE
     signature = _signature(forward, has_ctx=setup is None)
     return Written(
@@ -155,6 +159,17 @@ def written(owner: type) -> Written:
             if hasattr(owner, name)
         },
     )
+
+
+def _without_backward(name: str) -> Method:
+    """The backward of a class that has none: one that is never differentiated works."""
+
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        raise NotImplementedError(
+            f"{name} has no backward, and a gradient was asked for: write `backward`"
+        )
+
+    return backward
 
 
 def _ctx_style(

@@ -11,7 +11,7 @@ import torch
 
 from backproof import dispatcher
 from backproof.errors import BadInput
-from backproof.function_class import Defined, can_be_called, is_function, own_method
+from backproof.function_class import Defined, is_function, own_method
 from backproof.inputs.raised import near
 
 _LISTED = 8  # names shown where none is near the one that was asked for
@@ -39,8 +39,7 @@ def _is_own_function(value: Any, module: ModuleType) -> bool:
     return (
         is_function(value)
         and value.__module__ == module.__name__
-        and own_method(value, "forward") is not None  # a base of the user's own
-        and can_be_called(value)
+        and own_method(value, "forward") is not None  # else a base of the user's own
     )
 
 
