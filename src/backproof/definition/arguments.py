@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from backproof.definition import objects
+from backproof.errors import Undeclared
 
 _NAMED = (torch.dtype, torch.layout, torch.memory_format)
 _BY_NAME = {str(v): v for v in vars(torch).values() if isinstance(v, _NAMED)}
@@ -98,6 +99,15 @@ def _other(value: Any, into: Packed) -> str:
 def holds_object(form: str) -> bool:
     """Whether the form names something that only this process knows."""
     return "('o', " in form or "('p', " in form
+
+
+def not_written_down(name: str) -> Undeclared:
+    """The error for a program that would have to hold such an object."""
+    return Undeclared(
+        f"{name}: an argument that is no tensor, number, string or container of these "
+        "cannot be part of an exported or traced program; make it an attribute that "
+        "forward looks up, or pass what it is made of"
+    )
 
 
 class Form:

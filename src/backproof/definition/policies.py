@@ -60,7 +60,7 @@ class Policies:
             if cast:
                 arguments = self._cast(arguments, device.type)
             if self.contiguous:
-                arguments = _each(lambda t: t.contiguous(), arguments)
+                arguments = _each(_plain_memory, arguments)
             with _without_autocast(device.type) if cast else nullcontext():
                 if not self.device_guard or torch.compiler.is_compiling():
                     return apply(*arguments)
@@ -93,13 +93,18 @@ class Policies:
     def _backward(self, backward: Callable[..., Any]) -> Callable[..., Any]:
         def prepared(ctx: Any, *cotangents: Any) -> Any:
             if self.contiguous:
-                cotangents = _each(lambda t: t.contiguous(), cotangents)
+                cotangents = _each(_plain_memory, cotangents)
             if self.autocast is None:
                 return backward(ctx, *cotangents)
             with _without_autocast(_device(cotangents).type):
                 return backward(ctx, *cotangents)
 
         return prepared
+
+
+def _plain_memory(tensor: Tensor) -> Tensor:
+    """Contiguous, with a lazy conjugation or negation carried out."""
+    return tensor.resolve_conj().resolve_neg().contiguous()
 
 
 def _eligible(value: Any) -> bool:

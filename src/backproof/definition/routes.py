@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from backproof.definition import private
-from backproof.definition.arguments import holds_object, pack
+from backproof.definition.arguments import holds_object, not_written_down, pack
 from backproof.definition.differentiation import autograd_kernel
 from backproof.definition.eager import flat_apply, tree_apply
 from backproof.definition.operator import define, implement_autograd, latest
@@ -19,7 +19,7 @@ from backproof.definition.policies import Policies
 from backproof.definition.recorded_call import relearned
 from backproof.definition.traced import traced_apply
 from backproof.definition.written import Method, Written
-from backproof.errors import NoDerivative, Undeclared
+from backproof.errors import NoDerivative
 
 _CONTAINERS = frozenset({list, tuple, dict})
 
@@ -104,7 +104,7 @@ def _operator_apply(
     def everywhere(*arguments: Any) -> Any:
         packed = pack(arguments)
         if holds_object(packed.form) and torch.compiler.is_exporting():
-            raise _not_written_down(written.name)
+            raise not_written_down(written.name)
         latest.left = None
         result = operator(packed.tensors, packed.ints, packed.floats, packed.form)
         made = latest.left
@@ -139,12 +139,4 @@ def _traced_by_fx(
     try:
         return proxy.tracer.create_proxy("call_function", apply, arguments, {})
     except NotImplementedError as error:
-        raise _not_written_down(name) from error
-
-
-def _not_written_down(name: str) -> Undeclared:
-    return Undeclared(
-        f"{name}: an argument that is no tensor, number, string or container of these "
-        "cannot be part of an exported or traced program; make it an attribute that "
-        "forward looks up, or pass what it is made of"
-    )
+        raise not_written_down(name) from error

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from backproof.definition import private
-from backproof.definition.arguments import pack
+from backproof.definition.arguments import holds_object, not_written_down, pack
 from backproof.definition.operator import DIRTY, NONE, OBJECT, TENSOR
 from backproof.definition.written import Written
 from backproof.errors import Undeclared
@@ -48,6 +48,8 @@ def traced_apply(
         ):
             return inline.apply(*arguments)
         packed = pack(arguments)
+        if torch.compiler.is_exporting() and holds_object(packed.form):
+            raise not_written_down(name)
         result = operator(packed.tensors, packed.ints, packed.floats, packed.form)
         return unpacked(result, packed.tensors, name)
 

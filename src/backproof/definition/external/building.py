@@ -118,6 +118,7 @@ class _Kernels:
     def __init__(self, declared: Declaration) -> None:
         self._declared = declared
         self._boundary = declared.boundary
+        self._held: set[tuple[Any, ...]] = set()
         broadcasts = declared.vmap == "broadcast"
         rule = self._rule if callable(declared.vmap) else None
         base = f"{declared.module}.{declared.name}"
@@ -126,6 +127,7 @@ class _Kernels:
             self._forward,
             self._fake,
             broadcasts=broadcasts,
+            verify=self._hold_against_fake if declared.fake is not None else None,
             rule=rule,
         )
         self._pull = Opaque(
@@ -229,6 +231,24 @@ class _Kernels:
                 "`elementwise=True` where that is so"
             )
         return self._outputs(self._declared.fake(*arguments), "fake output")
+
+    def _hold_against_fake(
+        self, arguments: Sequence[Any], results: Sequence[Tensor]
+    ) -> None:
+        """Compare once for each kind of call what came back and what `fake` promises."""
+        kinds = tuple((a.dtype, a.dim()) for a in arguments if isinstance(a, Tensor))
+        if kinds in self._held:
+            return
+        promises = self._fake(*arguments)
+        for k, (result, promise) in enumerate(zip(results, promises, strict=True)):
+            if (result.shape, result.dtype) != (promise.shape, promise.dtype):
+                raise BadInput(
+                    f"{self._declared.name}: {self._numbered('output', k)} is "
+                    f"{result.dtype} of shape {tuple(result.shape)}, and `fake` "
+                    f"promises {promise.dtype} of shape {tuple(promise.shape)}; compiled "
+                    "programs rely on it"
+                )
+        self._held.add(kinds)
 
     def _fake_jvp(self, *given: Any) -> list[Tensor]:
         return self._fake(*given[_leading_tangents(given) :])

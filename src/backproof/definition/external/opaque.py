@@ -33,6 +33,7 @@ class Opaque:
         broadcasts: whether `run` takes more leading dimensions, and gives them.
         like_inputs: whether its results are gradients, one for each of the last
             differentiable arguments.
+        verify: `(arguments, results)`, called after each run outside of vmap.
         rule: the author's `(info, in_dims, *arguments) -> (tensors, out_dims)`.
     """
 
@@ -44,12 +45,14 @@ class Opaque:
         *,
         broadcasts: bool = False,
         like_inputs: bool = False,
+        verify: Callable[[Sequence[Any], Sequence[Tensor]], None] | None = None,
         rule: Callable[..., Any] | None = None,
     ) -> None:
         self._run = run
         self._fake = fake
         self._broadcasts = broadcasts
         self._like_inputs = like_inputs
+        self._verify = verify
         self._rule = rule
         self._operator = register(
             name, kernel=self._kernel, fake=self._without_values, batched=self._batched
@@ -67,9 +70,15 @@ class Opaque:
             if any(is_legacy(argument) for argument in arguments):
                 return looped_over_legacy(self._run, arguments)
             with torch.no_grad():
-                return list(self._run(*arguments))
+                return self._verified(arguments)
         packed = pack(arguments)
         return list(operator(packed.tensors, packed.ints, packed.floats, packed.form))
+
+    def _verified(self, arguments: Sequence[Any]) -> list[Tensor]:
+        results = list(self._run(*arguments))
+        if self._verify is not None:
+            self._verify(arguments, results)
+        return results
 
     def _kernel(self, tensors: Any, ints: Any, floats: Any, text: str) -> list[Tensor]:
         layers, form = peeled(text)
@@ -77,7 +86,9 @@ class Opaque:
         def entry(part: Sequence[Any], path: Path) -> list[Tensor]:
             return list(self._run(*form.arguments(part, ints, floats)))
 
-        if layers and self._broadcasts:
+        if not layers:
+            made = self._verified(form.arguments(tensors, ints, floats))
+        elif self._broadcasts:
             made = self._at_once(layers, entry, tensors)
         else:
             made = mapped(layers, entry, tensors, looped=range(len(layers)))
