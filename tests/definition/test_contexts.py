@@ -1,6 +1,7 @@
 """Every style of a Function is right in every way of calling it, or refused by name."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -73,23 +74,17 @@ def test_threads_do_not_meet(gate, name):
     op = {**GATES, **READS, **ONCE}[gate]
     scales = [1.0, 2.0, 3.0, 4.0]
     expected = [CONTEXTS[name](scaled(reference, scale)) for scale in scales]
-    found = [[] for _ in scales]
     together = threading.Barrier(len(scales))
 
-    def work(k):
+    def work(scale):
         together.wait()
-        for _ in range(3):
-            found[k].append(CONTEXTS[name](scaled(op, scales[k])))
+        return [CONTEXTS[name](scaled(op, scale)) for _ in range(3)]
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(len(scales))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for k, results in enumerate(found):
-        assert len(results) == 3
+    with ThreadPoolExecutor(len(scales)) as pool:
+        found = list(pool.map(work, scales))
+    for results, wanted in zip(found, expected, strict=True):
         for result in results:
-            compare(result, expected[k])
+            compare(result, wanted)
 
 
 def scaled(op, scale):
