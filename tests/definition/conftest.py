@@ -17,13 +17,6 @@ WAITING = {
         r"test_contexts.*\[in place-(jac\w+ of jacfwd|third derivative)\]",
         r"test_private.*test_with_every_name",
     ],
-    "a named tuple's tensors get no gradient in eager mode, and do not compile": [
-        r"test_contexts.*\[named tuple-(one input|expanded|(double )?backward\])",
-        r"test_contexts.*\[named tuple-(third order|batched|functional|checkpoint|saved)",
-        r"test_contexts.*own_ctx\[named tuple\]",
-        r"test_traced_contexts.*\[named tuple-(meta tensors|fx symbolic trace)\]",
-        r"test_traced_contexts.*compiles\[named tuple\]",
-    ],
     "a constant of the module that forward saves is taken for one made out of sight": [
         r"test_contexts.*\[constants-(third order|batched double|double backward\])",
         r"test_contexts.*\[constants-(functional|backward of dual|checkpoint tw|saved on)",
@@ -35,16 +28,6 @@ WAITING = {
         r"test_contexts.*\[reads a value-vmap (over (rows|columns)|of vmap|in chunks)",
         r"test_contexts.*\[reads a value-vmap of (grad\]|jvp|hessian)",
         r"test_contexts.*\[reads a value-.+ (of vmap|tracked weight)",
-    ],
-    "fx.symbolic_trace: proxies inside of containers, and keyword-only arguments": [
-        r"test_traced_contexts.*\[(list|dict and keywords)-fx symbolic",
-    ],
-    "compiled without gradients, forward is not bound": [
-        r"test_traced_contexts.*\[setup_context-compile without",
-    ],
-    "dynamo loses the cotangent of an output after a None and a marked one": [
-        r"test_traced_contexts.*\[several outputs-compile (dynamic|static|of a check)",
-        r"test_traced_contexts.*test_outputs_without_a_derivative",
     ],
     "a dual level inside of compiled code is not seen": [
         r"test_traced_contexts.*test_a_tangent_inside",
