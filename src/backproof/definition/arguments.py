@@ -13,9 +13,11 @@ and named by a number. A program that holds the form can be read, saved and load
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -63,8 +65,10 @@ def _item(value: Any, into: Packed) -> str:  # noqa: C901
     if isinstance(value, (float, torch.SymFloat)):
         into.floats.append(value)
         return "'f'"
-    if isinstance(value, (str, bytes, complex)):
+    if isinstance(value, (str, bytes)):
         return f"('=', {value!r})"
+    if isinstance(value, complex):
+        return f"('c', '{value.real!r}', '{value.imag!r}')"
     if isinstance(value, torch.Size):
         return f"('S', {''.join([_item(v, into) + ', ' for v in value])})"
     if type(value) is tuple:
@@ -74,6 +78,9 @@ def _item(value: Any, into: Packed) -> str:  # noqa: C901
     if type(value) is dict and all(isinstance(k, (str, int)) for k in value):
         pairs = [f"({k!r}, {_item(v, into)}), " for k, v in value.items()]
         return "('{', " + "".join(pairs) + ")"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        kind = f"{type(value).__module__}:{type(value).__qualname__}"
+        return f"('N', '{kind}', {''.join([_item(v, into) + ', ' for v in value])})"
     if isinstance(value, slice):
         parts = (value.start, value.stop, value.step)
         return f"(':', {''.join([_item(v, into) + ', ' for v in parts])})"
@@ -88,7 +95,7 @@ def _other(value: Any, into: Packed) -> str:
     if isinstance(value, _NAMED):
         return f"('n', '{value}')"
     if value is Ellipsis:
-        return "('=', ...)"
+        return "('e',)"
     leaves, spec = pytree.tree_flatten(value)
     if any(isinstance(leaf, Tensor) for leaf in leaves):  # a named tuple and its like
         inner = "".join([_item(leaf, into) + ", " for leaf in leaves])
@@ -116,7 +123,7 @@ class Form:
     def __init__(self, text: str) -> None:
         self.items: tuple[Any, ...] = ast.literal_eval(text)
         self._flat = all(
-            isinstance(item, str) or item[0] in "=nd" for item in self.items
+            isinstance(item, str) or item[0] in "=ndce" for item in self.items
         )
         self._at = {
             kind: [k for k, item in enumerate(self.items) if item == kind]
@@ -170,7 +177,7 @@ def form_of(text: str) -> Form:
 def _has_tensor(item: Any) -> bool:
     if item == "T":
         return True
-    if not isinstance(item, tuple) or item[0] in "=ndo":
+    if not isinstance(item, tuple) or item[0] in "=ndceo":
         return False
     parts = [v for _, v in item[1:]] if item[0] == "{" else item[1:]
     return any(_has_tensor(part) for part in parts)
@@ -184,10 +191,12 @@ def _built(item: Any, source: dict[str, Iterator[Any]]) -> Any:
         return _CONTAINERS[kind](_built(part, source) for part in parts)
     if kind == "{":
         return {key: _built(value, source) for key, value in parts}
+    if kind == "N":
+        return _class(parts[0])(*[_built(part, source) for part in parts[1:]])
     if kind == "p":
         leaves = [_built(part, source) for part in parts[1:]]
         return pytree.tree_unflatten(leaves, objects.object_of(parts[0]))
-    return _CONSTANTS[kind](parts[0])
+    return _CONSTANTS[kind](*parts)
 
 
 def _laid_out(item: Any, source: Iterator[Any]) -> Any:
@@ -198,6 +207,8 @@ def _laid_out(item: Any, source: Iterator[Any]) -> Any:
     kind, *parts = item
     if kind == "{":
         return {key: _laid_out(value, source) for key, value in parts}
+    if kind == "N":
+        return _class(parts[0])(*[_laid_out(part, source) for part in parts[1:]])
     if kind == "p":
         leaves = [_laid_out(part, source) for part in parts[1:]]
         return pytree.tree_unflatten(leaves, objects.object_of(parts[0]))
@@ -215,6 +226,9 @@ def _leaves(item: Any, value: Any) -> Iterator[Any]:
     if kind == "p":
         parts = parts[1:]
         values = pytree.tree_leaves(value, is_leaf=lambda v: v is None)
+    elif kind == "N":
+        parts = parts[1:]
+        values = [] if value is None else list(value)
     elif kind == "{":
         values = [None if value is None else value.get(key) for key, _ in parts]
         parts = [part for _, part in parts]
@@ -229,15 +243,27 @@ def _leaves(item: Any, value: Any) -> Iterator[Any]:
         yield from _leaves(part, values[k] if value is not None else None)
 
 
+@lru_cache(maxsize=256)
+def _class(name: str) -> Any:
+    """A class from `module:qualified.name`."""
+    module, _, path = name.partition(":")
+    found: Any = sys.modules.get(module) or import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
 _CONTAINERS: dict[str, Callable[[Iterator[Any]], Any]] = {
     "(": tuple,
     "[": list,
     "S": torch.Size,
     ":": lambda parts: slice(*parts),
 }
-_CONSTANTS: dict[str, Callable[[Any], Any]] = {
+_CONSTANTS: dict[str, Callable[..., Any]] = {
     "=": lambda value: value,
     "n": lambda name: _BY_NAME[name],
     "d": torch.device,
+    "c": lambda real, imaginary: complex(float(real), float(imaginary)),
+    "e": lambda: ...,
     "o": objects.object_of,
 }

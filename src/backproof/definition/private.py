@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -37,6 +38,12 @@ functorch_active = _find("torch._C._are_functorch_transforms_active")
 dispatch_modes = _find("torch._C._len_torch_dispatch_stack")
 tracing_state = _find("torch._C._get_tracing_state")
 forward_mode = _find("torch.autograd.forward_ad")  # its `_current_level`
+# The same, read among the globals of that module: dynamo does not see a level that traced
+# code has entered through the module's attributes.
+forward_level = FunctionType(
+    (lambda: _current_level).__code__,  # type: ignore[name-defined]  # noqa: F821
+    vars(forward_mode or torch),
+)
 fx_tracing = _find("torch.fx._symbolic_trace")  # its `_is_fx_tracing_flag`
 is_legacy_batched = _find("torch._C._functorch.is_legacy_batchedtensor")
 

@@ -17,11 +17,12 @@ from backproof.definition.operator import define, implement_autograd, latest
 from backproof.definition.plain import plain_apply
 from backproof.definition.policies import Policies
 from backproof.definition.recorded_call import relearned
+from backproof.definition.recording import SIMPLE
 from backproof.definition.traced import traced_apply
 from backproof.definition.written import Method, Written
 from backproof.errors import NoDerivative
 
-_CONTAINERS = frozenset({list, tuple, dict})
+_FLAT = SIMPLE | {Tensor, torch.nn.Parameter}
 
 
 def apply_of(written: Written, policies: Policies) -> Callable[..., Any]:
@@ -56,12 +57,16 @@ def _choosing(
     written: Written, *, flat: Method, tree: Method, traced: Method, everywhere: Method
 ) -> Callable[..., Any]:
     """`apply`, whose every line is paid for in each eager call."""
-    binds, containers = written.binds, _CONTAINERS
+    binds, flat_types = written.binds, _FLAT
     functorch, modes = private.functorch_active, private.dispatch_modes
     tracing, forward_mode = private.tracing_state, private.forward_mode
     compiling, fx = torch.compiler.is_dynamo_compiling, private.fx_tracing
 
     def apply(*arguments: Any, **keywords: Any) -> Any:
+        if fx is not None and fx._is_fx_tracing_flag:
+            proxy = _proxy(arguments, keywords)
+            if proxy is not None:
+                return _traced_by_fx(proxy, apply, arguments, keywords, written.name)
         if keywords or binds:
             arguments = written.bound(arguments, keywords)
         if compiling():
@@ -73,12 +78,8 @@ def _choosing(
             or tracing() is not None
         ):
             return everywhere(*arguments)
-        if fx is not None and fx._is_fx_tracing_flag:
-            proxies = [a for a in arguments if isinstance(a, torch.fx.Proxy)]
-            if proxies:
-                return _traced_by_fx(proxies[0], apply, arguments, written.name)
         for argument in arguments:
-            if argument.__class__ in containers and _holds_tensor(argument):
+            if argument.__class__ not in flat_types and _holds_tensor(argument):
                 return tree(*arguments)
         return flat(*arguments)
 
@@ -94,8 +95,10 @@ def _with_keywords(apply: Callable[..., Any], written: Written) -> Callable[...,
     return bound
 
 
-def _holds_tensor(container: Any) -> bool:
-    return any(isinstance(leaf, Tensor) for leaf in pytree.tree_leaves(container))
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return False
+    return any(isinstance(leaf, Tensor) for leaf in pytree.tree_leaves(value))
 
 
 def _operator_apply(
@@ -132,11 +135,21 @@ def _changed(tensor: Tensor, value: Tensor, name: str) -> Tensor:
         ) from error
 
 
+def _proxy(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The first of fx's proxies among the arguments, inside of containers too."""
+    leaves = pytree.tree_leaves((arguments, keywords))
+    return next((leaf for leaf in leaves if isinstance(leaf, torch.fx.Proxy)), None)
+
+
 def _traced_by_fx(
-    proxy: Any, apply: Callable[..., Any], arguments: tuple[Any, ...], name: str
+    proxy: Any,
+    apply: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    name: str,
 ) -> Any:
     """One node for the call in a graph of `torch.fx.symbolic_trace`."""
     try:
-        return proxy.tracer.create_proxy("call_function", apply, arguments, {})
+        return proxy.tracer.create_proxy("call_function", apply, arguments, keywords)
     except NotImplementedError as error:
         raise not_written_down(name) from error

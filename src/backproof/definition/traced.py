@@ -7,6 +7,7 @@ involved. Those calls go through the operator, which stays whole.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +17,10 @@ from torch import Tensor
 from backproof.definition import private
 from backproof.definition.arguments import holds_object, not_written_down, pack
 from backproof.definition.operator import DIRTY, NONE, OBJECT, TENSOR
-from backproof.definition.written import Written
+from backproof.definition.written import Method, Written
 from backproof.errors import Undeclared
+
+_MORE_THAN_ANY = 256  # arguments of a call
 
 
 def traced_apply(
@@ -28,25 +31,27 @@ def traced_apply(
         f"{written.name}Inline",
         (torch.autograd.Function,),
         {
-            "forward": staticmethod(written.forward),
-            "backward": staticmethod(written.decorated_backward),
+            "forward": staticmethod(_always_with_ctx(_tensors_first(written))),
+            "backward": staticmethod(_in_their_order(written)),
         },
     )
-    name, mutates = written.name, written.mutates
+    name, reorders = written.name, written.marks
+    everywhere = written.mutates
 
     def traced(*arguments: Any) -> Any:
         tensors = [a for a in arguments if isinstance(a, Tensor)]
         twice = any(a is b for k, a in enumerate(tensors) for b in tensors[k + 1 :])
         nested = any(isinstance(a, (list, tuple, dict)) for a in arguments)
         if not (
-            twice
+            everywhere
+            or twice
             or nested
-            or mutates
             or torch.compiler.is_exporting()
             or private.functorch_active()
-            or private.forward_mode._current_level >= 0
+            or private.forward_level() >= 0
         ):
-            return inline.apply(*arguments)
+            result = inline.apply(*arguments)
+            return _ordered(result) if reorders else result
         packed = pack(arguments)
         if torch.compiler.is_exporting() and holds_object(packed.form):
             raise not_written_down(name)
@@ -54,6 +59,83 @@ def traced_apply(
         return unpacked(result, packed.tensors, name)
 
     return traced
+
+
+def _tensors_first(written: Written) -> Method:
+    """Forward, which gives its tensors, then its other outputs, then which is which.
+
+    Dynamo counts marked outputs without those that are no tensors, so that behind a None
+    it marks another one.
+    """
+    if not written.marks:
+        return written.forward
+
+    def forward(ctx: Any, *arguments: Any) -> Any:
+        result = written.forward(ctx, *arguments)
+        if isinstance(result, Tensor):
+            ctx._backproof_kinds = "s"
+            return result, "s"
+        kinds = "".join(["T" if isinstance(o, Tensor) else "o" for o in result])
+        ctx._backproof_kinds = kinds
+        tensors = [o for o in result if isinstance(o, Tensor)]
+        others = [o for o in result if not isinstance(o, Tensor)]
+        return (*tensors, *others, kinds)
+
+    return forward
+
+
+def _in_their_order(written: Written) -> Method:
+    """Backward for such a forward."""
+    if not written.marks:
+        return written.decorated_backward
+
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        return written.decorated_backward(
+            ctx, *_placed(cotangents, ctx._backproof_kinds)
+        )
+
+    return backward
+
+
+def _ordered(result: Any) -> Any:
+    """The outputs as the author returned them."""
+    kinds = result[-1]
+    placed = _placed(result, kinds)
+    return placed[0] if kinds == "s" else tuple(placed)
+
+
+def _placed(values: Any, kinds: str) -> list[Any]:
+    if kinds == "s":
+        return [values[0]]
+    count = len([kind for kind in kinds if kind == "T"])
+    tensors, others, placed = 0, count, []
+    for kind in kinds:
+        if kind == "T":
+            placed.append(values[tensors])
+            tensors += 1
+        else:
+            placed.append(values[others])
+            others += 1
+    return placed
+
+
+def _always_with_ctx(forward: Method) -> Method:
+    """Forward with a signature of its own.
+
+    Where no gradient is needed dynamo leaves ctx out if the call has as many arguments
+    as the signature has parameters, and `*arguments` counts for one.
+    """
+    code = getattr(forward, "__code__", None)
+    if code is None or not code.co_flags & inspect.CO_VARARGS:
+        return forward
+
+    def called(ctx: Any, *arguments: Any) -> Any:
+        return forward(ctx, *arguments)
+
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    many = [inspect.Parameter(f"argument{k}", kind) for k in range(_MORE_THAN_ANY)]
+    called.__signature__ = inspect.Signature(many)  # type: ignore[attr-defined]
+    return called
 
 
 def unpacked(result: list[Tensor], tensors: list[Tensor], name: str) -> Any:

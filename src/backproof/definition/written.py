@@ -72,6 +72,7 @@ class Written:
         vmap: `(info, in_dims, *arguments)`, likewise.
         signature: forward's; None where it cannot be read.
         mutates: whether the code names `mark_dirty`.
+        marks: whether it names `mark_non_differentiable`.
         options: what else the class says to torch, such as `boxed_grads_call`.
     """
 
@@ -87,6 +88,7 @@ class Written:
     vmap: Method | None
     signature: Signature | None
     mutates: bool
+    marks: bool
     options: dict[str, Any]
 
     @property
@@ -153,6 +155,9 @@ def written(owner: type) -> Written:
         vmap=getattr(owner, "vmap", None),
         signature=signature,
         mutates=any(_names(method, "mark_dirty") for method in (forward, setup)),
+        marks=any(
+            _names(method, "mark_non_differentiable") for method in (forward, setup)
+        ),
         options={
             name: inspect.getattr_static(owner, name)
             for name in _OPTIONS
