@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 _STEP = {torch.float64: 1e-3, torch.complex128: 1e-3}
 _LONG_STEP = 3e-2
 _SLACK = 50.0
-_ROUGHLY = 0.03
+_ROUGHLY = 0.01
 
 
 @dataclass
