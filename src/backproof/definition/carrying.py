@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from backproof.definition import private
-from backproof.definition.leaving import within_torch
 from backproof.definition.recording import Run, differentiable
+from backproof.definition.seeing import InSight
 
 
 class Rerun:
@@ -40,9 +40,12 @@ class Rerun:
             torch.random.fork_rng(),
             torch.enable_grad(),
             _Watch() as self._watch,
-            within_torch(owner, "forward"),
+            InSight(),
         ):
-            self.run = forward()
+            try:
+                self.run: Run | None = forward()
+            except Exception as error:  # not where it can be differentiated
+                self.run, self._why = None, str(error).split("\n", 1)[0]
 
     def lend(self, extras: Mapping[int, Tensor]) -> dict[int, Tensor]:
         """Extras of the first run, with the derivative of this one's.
@@ -70,11 +73,15 @@ class Rerun:
 
         if not differentiable(old):
             return old
+        if self.run is None:
+            return self.refused(old, f"cannot be followed by autograd ({self._why})")
         if k >= len(self.run.extras):
             return self.refused(old, "does not repeat what it saves")
         new = self.run.extras[k]
         transformed = private.under(private.functorch_active)
         seen = not (transformed or private.under(private.dispatch_modes) or old.is_meta)
+        if _same_memory(old, new):
+            return old  # a constant of the module
         if not (new.requires_grad or transformed):
             made = not seen or self._watch.made(new)
             return old if made else self.refused(old, "makes it outside of torch")
@@ -120,3 +127,10 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _address(tensor: Tensor) -> int:
     address: int = tensor.untyped_storage()._cdata
     return address
+
+
+def _same_memory(one: Tensor, other: Tensor) -> bool:
+    try:
+        return _address(one) == _address(other)
+    except (NotImplementedError, RuntimeError):  # wrapped by a transform
+        return False

@@ -126,10 +126,6 @@ def _save(
         tensor if left.extras or ("input", k) in wanted else None
         for k, tensor in enumerate(tensors)
     ]
-    for k in left.dirty.values():  # about to change under the caller's hands
-        if inputs[k] is not None:
-            with _Below():
-                inputs[k] = tensors[k].clone()
     needed = [
         tensor if ("output", k) in wanted else None for k, tensor in enumerate(outputs)
     ]

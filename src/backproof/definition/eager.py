@@ -21,6 +21,7 @@ from backproof.definition.carrying import Rerun
 from backproof.definition.context import Context
 from backproof.definition.recording import (
     SIMPLE,
+    Left,
     Place,
     Run,
     left_by,
@@ -247,14 +248,8 @@ def _lend(ctx: Context, arguments: Sequence[Any], written: Written) -> None:
 
     leaves = pytree.tree_leaves(list(arguments))
     again = Rerun(forward, leaves, written.name)
-    left = again.run.left
-    try:
-        places = pytree.tree_map(
-            _Pair,
-            [left.saved, left.attributes],
-            [ctx.saved_tensors, ctx.__dict__],
-        )
-    except ValueError:  # other attributes than the first time
+    places = None if again.run is None else _paired(again.run.left, ctx)
+    if places is None:
         every = pytree.tree_map_only(
             Tensor,
             lambda t: again.refused(t, "does not repeat what it saves"),
@@ -271,6 +266,15 @@ def _lend(ctx: Context, arguments: Sequence[Any], written: Written) -> None:
         is_leaf=_is_pair,
     )
     ctx.__dict__.update(attributes)
+
+
+def _paired(left: Left, ctx: Context) -> Any:
+    """Each place beside what is there now; None where they are not laid out alike."""
+    values = [ctx.saved_tensors, ctx.__dict__]
+    try:
+        return pytree.tree_map(_Pair, [left.saved, left.attributes], values)
+    except ValueError:
+        return None
 
 
 class _Pair(NamedTuple):

@@ -21,12 +21,18 @@ class _FunctionType(type):
     def __setattr__(cls, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name in _METHODS:
-            cls._build()
+            cls._rebuild()
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
         raise TypeError(
             f"{cls.__name__} has no instances: call {cls.__name__}.apply(...)"
         )
+
+    def _rebuild(cls) -> None:
+        cls._build()
+        heirs: list[Any] = cls.__subclasses__()
+        for heir in heirs:
+            heir._rebuild()
 
     def _build(cls) -> None:
         """Give the class its `apply`, once it has a forward."""

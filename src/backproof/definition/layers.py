@@ -160,14 +160,17 @@ class ByEntry(Generic[T]):
         known = tuple(step for step in path if step[0] in looped)
         return self._values[known] if known in self._values else self.agreed()
 
-    def agreed(self) -> T:
+    def agreed(self, part: Callable[[T], object] = lambda value: value) -> T:
         """The value, where somebody asks who does not see the entries.
+
+        Args:
+            part: what of it is asked for.
 
         Raises:
             NoDerivative: the entries differ.
         """
         if len(self._values) > 1 and not all(
-            _same(value, self.any) for value in self._values.values()
+            _same(part(value), part(self.any)) for value in self._values.values()
         ):
             raise NoDerivative(
                 f"{self._owner}: under vmap, forward leaves a value that differs from "

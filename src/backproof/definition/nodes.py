@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from backproof.definition.function import Function
@@ -20,7 +21,8 @@ class Attach(Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor, other: Tensor) -> Tensor:
         """The value."""
-        return value.detach()
+        alone: Tensor = torch.ops.aten.detach.default(value)
+        return alone
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[None, Tensor]:

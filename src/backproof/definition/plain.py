@@ -104,7 +104,10 @@ def plain_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
             )
         packed = pack(arguments)
         pending = _Pending(Form(packed.form), packed.ints, packed.floats)
-        result = Plain.apply(pending, *packed.tensors)  # type: ignore[no-untyped-call]
+        given = packed.tensors
+        if written.mutates:  # what is saved must not change with the originals
+            given = [tensor.clone() for tensor in given]
+        result = Plain.apply(pending, *given)  # type: ignore[no-untyped-call]
         left = pending.left
         assert left is not None
         outputs = list(result[: len(result) - left.extras])

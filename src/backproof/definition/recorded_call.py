@@ -18,6 +18,7 @@ from backproof.definition.leaving import within_torch
 from backproof.definition.operator import needs_of, run_forward
 from backproof.definition.recording import Left, filled, returned
 from backproof.definition.second_order import Refusal
+from backproof.definition.seeing import unwatched
 from backproof.definition.written import Written
 
 
@@ -46,14 +47,15 @@ class Call:
         inputs, outputs, extras = self.split(saved)
         if extras and torch.is_grad_enabled() and not self.written.once:
             given = [t.clone() for t in inputs] if self.written.mutates else inputs
-            again = Rerun(
-                lambda: run_forward(
-                    self.written, self.form, given, self.ints, self.floats
-                ),
-                inputs,
-                self.written.name,
-            )
-            extras = list(again.lend(dict(enumerate(extras))).values())
+            with unwatched():
+                again = Rerun(
+                    lambda: run_forward(
+                        self.written, self.form, given, self.ints, self.floats
+                    ),
+                    inputs,
+                    self.written.name,
+                )
+                extras = list(again.lend(dict(enumerate(extras))).values())
         ctx = Context(needs_of(self.form, needs))
         filled(ctx, left, inputs, outputs, extras)
         return ctx

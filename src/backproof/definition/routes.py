@@ -108,6 +108,9 @@ def _operator_apply(
         packed = pack(arguments)
         if holds_object(packed.form) and torch.compiler.is_exporting():
             raise not_written_down(written.name)
+        originals = packed.tensors
+        if written.mutates:  # what is saved must not change with the originals
+            packed.tensors = [tensor.clone() for tensor in originals]
         latest.left = None
         result = operator(packed.tensors, packed.ints, packed.floats, packed.form)
         made = latest.left
@@ -115,10 +118,10 @@ def _operator_apply(
             made = relearned(
                 written, packed.form, packed.tensors, packed.ints, packed.floats
             )
-        left = made.agreed()
+        left = made.agreed(lambda left: left.absent)
         outputs = list(result[: sum(absent is None for absent in left.absent)])
         for k, place in left.dirty.items():
-            outputs[k] = _changed(packed.tensors[place], outputs[k], written.name)
+            outputs[k] = _changed(originals[place], outputs[k], written.name)
         return left.result(outputs)
 
     return everywhere

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from backproof.definition import private
 from backproof.definition.recording import differentiable
+from backproof.definition.seeing import Escapes
 
 Refusal = Callable[..., Any]
 Pullback = Callable[[Sequence[Any]], Sequence[Any]]
@@ -47,17 +48,27 @@ def guarded(
     if once:
         with torch.no_grad():
             result = pullback(cotangents)
-        blind = _positions(result, lambda tensor: True)
+        blind = _positions(result, _any)
         return _refusing(result, blind, depends, refuse)
-    if not depends or _transformed():
+    if not depends:
         return pullback(cotangents)
-    result = pullback(_marked(cotangents))
+    probed = cotangents if _transformed() else _marked(cotangents)
+    with Escapes() as escapes:
+        result = pullback(probed)
+    if escapes.taken is not None:
+        return _refusing(result, _positions(result, _any), depends, refuse)
+    if _transformed():
+        return result
     blind = _positions(result, lambda tensor: not tensor.requires_grad)
     if blind and not any(bool(leaf.any()) for leaf in blind.values()):
         # Zero for these cotangents, or for all of them? Only the first hides a derivative.
         again = pytree.tree_leaves(list(pullback(_marked(cotangents, ones=True))))
         blind = {k: leaf for k, leaf in blind.items() if bool(again[k].any())}
     return _refusing(result, blind, depends, refuse)
+
+
+def _any(tensor: Tensor) -> bool:
+    return True
 
 
 def _transformed() -> bool:
@@ -81,7 +92,7 @@ def _marked(cotangents: Sequence[Any], *, ones: bool = False) -> list[Any]:
         elif cotangent.requires_grad:
             marked.append(cotangent)
         else:
-            marked.append(cotangent.detach().requires_grad_())
+            marked.append(cotangent.detach().requires_grad_().clone())
     return marked
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from backproof.definition import private
 from backproof.definition.caller import caller
 from backproof.definition.nodes import Attach
 from backproof.errors import BadInput
@@ -82,7 +83,8 @@ def _pair(value: Any, other: Any, name: str) -> Any:
         return attach(value, other)
     if not isinstance(value, Tensor) or not isinstance(other, Tensor):
         return value
-    if value.shape != other.shape or value.dtype != other.dtype:
+    traced = private.tracing_state is not None and private.tracing_state() is not None
+    if (not traced and value.shape != other.shape) or value.dtype != other.dtype:
         raise BadInput(
             f"{name}: hard returns {value.dtype} of shape {tuple(value.shape)}, soft "
             f"{other.dtype} of shape {tuple(other.shape)}; make them alike, so that the "

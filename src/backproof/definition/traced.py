@@ -36,14 +36,14 @@ def traced_apply(
         },
     )
     name, reorders = written.name, written.marks
-    everywhere = written.mutates
+    mutates = written.mutates
 
     def traced(*arguments: Any) -> Any:
         tensors = [a for a in arguments if isinstance(a, Tensor)]
         twice = any(a is b for k, a in enumerate(tensors) for b in tensors[k + 1 :])
         nested = any(isinstance(a, (list, tuple, dict)) for a in arguments)
         if not (
-            everywhere
+            mutates
             or twice
             or nested
             or torch.compiler.is_exporting()
@@ -55,8 +55,10 @@ def traced_apply(
         packed = pack(arguments)
         if torch.compiler.is_exporting() and holds_object(packed.form):
             raise not_written_down(name)
-        result = operator(packed.tensors, packed.ints, packed.floats, packed.form)
-        return unpacked(result, packed.tensors, name)
+        originals = packed.tensors
+        given = [tensor.clone() for tensor in originals] if mutates else originals
+        result = operator(given, packed.ints, packed.floats, packed.form)
+        return unpacked(result, originals, name)
 
     return traced
 

@@ -116,7 +116,9 @@ class Boundary:
                 f"{self.owner}: {name} is bfloat16, which NumPy lacks; convert it with "
                 f"`{name}.float()`, or declare `takes='torch'`"
             )
-        return value.resolve_conj().resolve_neg().numpy()
+        array = value.resolve_conj().resolve_neg().numpy()
+        array.flags.writeable = False  # the memory is the caller's
+        return array
 
     def _converted(self, dtype: torch.dtype) -> str:
         if self.takes == "numpy":

@@ -19,6 +19,7 @@ from backproof.definition.external.legacy import is_legacy, looped_over_legacy
 from backproof.definition.layers import Entry, Layer, Path, mapped, peeled, wrapped
 from backproof.definition.operator import implement_autograd, register
 from backproof.definition.recording import differentiable
+from backproof.definition.seeing import unwatched
 
 Function = Callable[..., Sequence[Tensor]]
 
@@ -68,14 +69,16 @@ class Opaque:
             return list(made)
         if _plain(arguments):
             if any(is_legacy(argument) for argument in arguments):
-                return looped_over_legacy(self._run, arguments)
-            with torch.no_grad():
+                with unwatched():
+                    return looped_over_legacy(self._run, arguments)
+            with unwatched(), torch.no_grad():
                 return self._verified(arguments)
         packed = pack(arguments)
         return list(operator(packed.tensors, packed.ints, packed.floats, packed.form))
 
     def _verified(self, arguments: Sequence[Any]) -> list[Tensor]:
-        results = list(self._run(*arguments))
+        tensors = [a for a in arguments if isinstance(a, Tensor)]
+        results = [_apart(result, tensors) for result in self._run(*arguments)]
         if self._verify is not None:
             self._verify(arguments, results)
         return results
