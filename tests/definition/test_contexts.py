@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from backproof.errors import NoDerivative
-from tests.definition.contexts import EAGER, FIRST_ORDER, FUNC, compare, numbers
-from tests.definition.gates import GATES, ONCE, READS, reference
+from tests.definition.argument_gates import GATES
+from tests.definition.contexts import EAGER, FIRST_ORDER, compare, numbers
+from tests.definition.func_contexts import FUNC
+from tests.definition.gates import ONCE, READS, reference
 
 CONTEXTS = {**EAGER, **FUNC}
 pytestmark = [

@@ -10,7 +10,7 @@ import torch
 
 import backproof
 from backproof.errors import NoDerivative, Undeclared
-from tests.definition import contexts, traced_contexts
+from tests.definition import contexts, func_contexts, traced_contexts
 from tests.definition.contexts import compare, numbers
 from tests.definition.gates import reference
 from tests.definition.kernels import FIRST_ORDER, SECOND_ORDER, backward, forward, push
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr:UserWarning"),
     pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning"),
 ]
-CALLED = {**contexts.EAGER, **contexts.FUNC, **traced_contexts.TRACED}
+CALLED = {**contexts.EAGER, **func_contexts.FUNC, **traced_contexts.TRACED}
 _ONCE = {
     "make fx of forward",
     "make fx of backward",
@@ -88,7 +88,7 @@ x, w = numbers()
 @pytest.mark.parametrize(
     ("run", "error", "says"),
     [
-        (contexts.func_jvp, NoDerivative, r"^bare: .*external\(\.\.\., jvp="),
+        (func_contexts.func_jvp, NoDerivative, r"^bare: .*external\(\.\.\., jvp="),
         (contexts.dual_numbers, NoDerivative, r"^bare: .*external\(\.\.\., jvp="),
         (traced_contexts.meta_tensors, Undeclared, r"^bare: .*external\(\.\.\., fake="),
         (traced_contexts.fake_tensors, Undeclared, r"^bare: .*external\(\.\.\., fake="),
@@ -133,7 +133,7 @@ def decorated(x, w):
 def test_a_decorator_leaves_a_function_that_looks_like_its_own():
     assert decorated.__name__ == "decorated"
     assert decorated.__doc__ == "A gate."
-    compare(contexts.func_grad(decorated), contexts.func_grad(reference))
+    compare(func_contexts.func_grad(decorated), func_contexts.func_grad(reference))
     y = decorated(x.clone().requires_grad_(), w=w)
     assert y.grad_fn.name() == "decoratedBackward"
 

@@ -21,7 +21,7 @@ SCRIPT = """
     import json, os, sys, warnings
     import torch
     import backproof.definition.private as private
-    from tests.definition import contexts
+    from tests.definition import contexts, func_contexts
 
     warnings.simplefilter("ignore")
     GATES = "ctx, setup_context, own jvp and vmap, saved intermediate, in place, list"
@@ -30,7 +30,7 @@ SCRIPT = """
         "vmap of grad, vmap of hessian"
     )
 
-    WAYS = {**contexts.EAGER, **contexts.FUNC}
+    WAYS = {**contexts.EAGER, **func_contexts.FUNC}
     WAYS = {name: WAYS[name] for name in CONTEXTS.split(", ")}
     for run in WAYS.values():  # what torch loads on first use, each child has then
         run(lambda x, w: w * x.sigmoid())
@@ -57,9 +57,10 @@ SCRIPT = """
             assert getattr(private, name) is not None, "torch has it no more"
             setattr(private, name, None)
         from tests.definition import gates, kernels
+        from tests.definition.argument_gates import GATES as EVERY
         from backproof import surrogate
 
-        ops = {gate: gates.GATES[gate] for gate in GATES.split(", ")}
+        ops = {gate: EVERY[gate] for gate in GATES.split(", ")}
         ops["kernel"] = kernels.SECOND_ORDER["second_order"]
         ops["surrogate"] = surrogate(gates.hard, gates.soft)
         found = list(cells(ops, gates.reference, contexts.compare))

@@ -8,8 +8,9 @@ import torch
 
 import backproof
 from backproof.errors import BadInput
-from tests.definition import contexts, traced_contexts
-from tests.definition.contexts import EAGER, FUNC, compare, numbers
+from tests.definition import traced_contexts
+from tests.definition.contexts import EAGER, compare, numbers
+from tests.definition.func_contexts import FUNC, func_grad
 from tests.definition.gates import hard, reference, soft
 
 pytestmark = [
@@ -151,7 +152,7 @@ def test_it_tells_what_it_is_made_of():
     ids=["deepcopy", "pickle"],
 )
 def test_a_copy_works(again):
-    compare(contexts.func_grad(again(gate)), contexts.func_grad(reference))
+    compare(func_grad(again(gate)), func_grad(reference))
 
 
 def test_arguments_may_be_anything():

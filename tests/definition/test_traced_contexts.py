@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from backproof.errors import Undeclared
+from tests.definition.argument_gates import GATES, WithNumber
 from tests.definition.contexts import compare, numbers
-from tests.definition.gates import GATES, READS, InContext, Several, reference
+from tests.definition.gates import READS, InContext, Several, reference
 from tests.definition.traced_contexts import (
     COMPILED,
     EXPORTED,
@@ -111,8 +112,6 @@ def test_a_tangent_inside_of_compiled_code():
 
 
 def test_other_numbers_in_the_call_are_other_programs():
-    from tests.definition.gates import WithNumber
-
     program = compiled(lambda x, k: WithNumber.apply(x, k) + WithNumber.apply(x, 2 * k))
     x, _ = numbers()
     for k in (2.0, 3, -0.5, 7):
@@ -130,7 +129,7 @@ def test_saved_programs_run_where_only_the_module_is_imported(tmp_path):
         traced.save(tmp_path / f"{gate}.jit")
     script = """
         import pathlib, sys, torch
-        import tests.definition.gates
+        import tests.definition.argument_gates
         from tests.definition.contexts import compare
         from tests.definition.traced_contexts import trained
 
