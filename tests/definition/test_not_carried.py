@@ -109,7 +109,7 @@ def test_what_is_made_outside_of_torch():
     x = leaf()
     first = first_of(function(in_numpy, from_saved).apply, x)
     torch.testing.assert_close(first.detach(), first_of(swish, x).detach())
-    with pytest.raises(NoDerivative, match="makes it outside of torch"):
+    with pytest.raises(NoDerivative, match=r"outside of torch|does not repeat"):
         torch.autograd.grad(first.sum(), x)
 
 
