@@ -32,7 +32,9 @@ def test_a_callable_argument_is_not_exported(strict):
 
 def test_a_fake_rule_of_another_shape_is_refused():
     double = backproof.external(
-        lambda x: np.concatenate([x, x]), lambda g, x: g[:3] + g[3:], fake=torch.empty_like
+        lambda x: np.concatenate([x, x]),
+        lambda g, x: g[:3] + g[3:],
+        fake=torch.empty_like,
     )
     with pytest.raises(backproof.BadInput, match=r"shape \(6,\), and `fake` promises"):
         double(torch.ones(3))
@@ -63,5 +65,7 @@ class ReadsMemory(backproof.Function):
 
 def test_contiguous_carries_out_what_is_lazy():
     x = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)
-    ReadsMemory.apply(x.conj()).backward(torch.ones(2, dtype=torch.cfloat).mul(1j).conj())
+    ReadsMemory.apply(x.conj()).backward(
+        torch.ones(2, dtype=torch.cfloat).mul(1j).conj()
+    )
     assert ReadsMemory.apply(x.conj().imag).tolist() == [-4.0, 2.0]

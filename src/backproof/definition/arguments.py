@@ -161,6 +161,10 @@ class Form:
     def gather(self, per_argument: Iterable[Any]) -> list[Any]:
         """One value a tensor from one an argument: the inverse of `spread`."""
         values = list(per_argument)
+        if any(value is not None for value in values[len(self.items) :]):
+            raise TypeError(
+                f"backward gave {len(values)} gradients for {len(self.items)} arguments"
+            )
         values += [None] * (len(self.items) - len(values))
         if self._flat:
             return [values[place] for place in self._at["T"]]
@@ -222,6 +226,11 @@ def _leaves(item: Any, value: Any) -> Iterator[Any]:
         return
     if not _has_tensor(item):
         return
+    if isinstance(value, Tensor):
+        raise TypeError(
+            "backward gave one tensor for an argument that holds several values; give a "
+            "container of gradients in its place"
+        )
     kind, *parts = item
     if kind == "p":
         parts = parts[1:]

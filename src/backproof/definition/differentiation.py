@@ -91,6 +91,7 @@ def _node(written: Written, operator: torch._ops.OpOverload, refuse: Refusal) ->
                 cotangents[: call.outputs],
                 saved,
                 once=written.once,
+                hidden=call.left.any.hides,
                 refuse=refuse,
             )
             return (*[None] * _LEADING, *gradients)

@@ -24,6 +24,7 @@ from backproof.definition.recording import (
     Left,
     Place,
     Run,
+    hides_tensor,
     left_by,
     refuse_hidden,
     returned,
@@ -86,7 +87,8 @@ def tree_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
             result = returned(written.backward(ctx, *cotangents))
         return (None, *ctx._backproof_call.form.gather(result))
 
-    apply = _bound(written, forward, backward, needs=_nested_needs)
+    needs = None if private.FunctionBase is None else _nested_needs
+    apply = _bound(written, forward, backward, needs=needs)
 
     def packed_apply(*arguments: Any) -> Any:
         packed = pack(arguments)
@@ -233,6 +235,7 @@ def _with_derivative(
         every,
         [leaf for leaf in pytree.tree_leaves(left) if isinstance(leaf, Tensor)],
         once=written.once,
+        hidden=hides_tensor(standing.__dict__),
         refuse=refuse,
     )
 

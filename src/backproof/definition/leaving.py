@@ -27,7 +27,10 @@ _MARKS = (
 )
 _EXITS = {
     method: method.__name__
-    for method in (Tensor.numpy, Tensor.__array__, Tensor.tolist, Tensor.data_ptr)
+    for method in (
+        *(Tensor.numpy, Tensor.__array__, Tensor.tolist, Tensor.data_ptr),
+        *(Tensor.item, Tensor.__float__),
+    )
 }
 
 
@@ -61,7 +64,7 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if func in _EXITS:
+        if func in _EXITS and type(args[0]) is Tensor:  # a fake one gives a symbol
             raise _left(*self._names, f"it calls `{_EXITS[func]}`")
         return func(*args, **(kwargs or {}))
 

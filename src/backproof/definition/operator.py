@@ -67,6 +67,11 @@ def define(written: Written) -> torch._ops.OpOverload:
         # transform can see it.
         given = [t.clone() for t in tensors] if written.mutates else tensors
         made = mapped(layers, once, given)
+        if layers and left.any.hides:
+            raise Undeclared(
+                f"{written.name}: under vmap, forward leaves a tensor inside of an object "
+                "on ctx, where it cannot be found; keep it on ctx itself"
+            )
         latest.left = left
         return [*_distinct(made, tensors), marker(left.any, tensors)]
 
@@ -170,7 +175,7 @@ def _distinct(made: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]
     result: list[Tensor] = []
     for tensor in made:
         others = [*tensors, *result]
-        shared = any(private.is_alias(tensor, other) for other in others)
+        shared = any(private.shares_memory(tensor, other) for other in others)
         result.append(tensor.clone() if shared else tensor.detach())
     return result
 

@@ -81,6 +81,7 @@ def plain_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
                 cotangents[: ctx.call.outputs],
                 saved,
                 once=written.once,
+                hidden=ctx.call.left.any.hides,
                 refuse=refuse,
             )
             return (None, *gradients)

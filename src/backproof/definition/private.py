@@ -95,6 +95,11 @@ all_interpreters = _find(
 )
 
 
+def shares_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether one tensor is the other's memory; yes where nobody can say."""
+    return is_alias is None or bool(is_alias(one, other))
+
+
 def under(question: Callable[[], Any] | None) -> bool:
     """Whether a call is under what `question` asks for; yes where nobody can say."""
     return question is None or bool(question())

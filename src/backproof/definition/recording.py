@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import CellType
 from typing import Any
 
 import torch
@@ -52,6 +53,7 @@ class Left:
     materialize_grads: bool
     extras: int = 0
     used: frozenset[tuple[str, int]] = frozenset()  # origin and index of each place
+    hides: bool = False  # whether an object on ctx holds a tensor
 
     def laid_out(self, values: Sequence[Any]) -> list[Any]:
         """One value an output, from one a tensor output; None for the others."""
@@ -133,6 +135,7 @@ def left_by(ctx: Any, result: Any, tensors: Sequence[Tensor], owner: str) -> Run
         materialize_grads=ctx.materialize_grads,
     )
     left.extras, left.used = len(extras), frozenset(found)
+    left.hides = hides_tensor(left.attributes)
     return Run(left, outputs, extras)
 
 
@@ -169,3 +172,26 @@ def filled(
         simple = value.__class__ in SIMPLE
         setattr(ctx, name, value if simple else pytree.tree_map(tensor, value))
     return ctx
+
+
+def hides_tensor(attributes: dict[str, Any]) -> bool:
+    """Whether something on ctx holds a tensor where nobody looks for one."""
+    return any(
+        _holds_inside(leaf)
+        for value in attributes.values()
+        if value.__class__ not in SIMPLE
+        for leaf in pytree.tree_leaves(value)
+    )
+
+
+def _holds_inside(thing: Any) -> bool:
+    """A closure over a tensor, or an object with one; a module's are its parameters."""
+    if isinstance(thing, (Tensor, Place, torch.nn.Module, type)):
+        return False
+    cells = getattr(thing, "__closure__", None) or ()
+    inside = [*getattr(thing, "__dict__", {}).values()]
+    inside += [cell.cell_contents for cell in cells if cell != _EMPTY]
+    return any(isinstance(value, Tensor) for value in inside)
+
+
+_EMPTY = CellType()

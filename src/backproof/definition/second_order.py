@@ -30,6 +30,7 @@ def guarded(
     saved: Sequence[Any],
     *,
     once: bool,
+    hidden: bool,
     refuse: Refusal,
 ) -> Sequence[Any]:
     """What backward returns; differentiating it is right, or raises.
@@ -39,6 +40,7 @@ def guarded(
         cotangents: what it is given.
         saved: every tensor that it reads besides.
         once: whether the author said that it has no derivative.
+        hidden: whether it reads a tensor that nobody else sees.
         refuse: `(n, *tensors, *depends_on)` gives the first n again, through a node that
             raises when it is differentiated.
     """
@@ -55,7 +57,7 @@ def guarded(
     probed = cotangents if _transformed() else _marked(cotangents)
     with Escapes() as escapes:
         result = pullback(probed)
-    if escapes.taken is not None:
+    if hidden or escapes.taken is not None:
         return _refusing(result, _positions(result, _any), depends, refuse)
     if _transformed():
         return result

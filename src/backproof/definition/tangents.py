@@ -86,6 +86,11 @@ def _refuse_opaque(gradients: Sequence[Tensor], owner: str) -> None:
 def _requires_grad_in_place() -> Iterator[None]:
     """`requires_grad_` inside a functorch level."""
     if private.get_inplace_allowed is None or private.set_inplace_allowed is None:
+        if private.under(private.functorch_active):
+            raise NoDerivative(
+                "forward mode under torch.func needs a `jvp` method here: this torch "
+                "lacks what backproof derives it with"
+            )
         yield
         return
     before = private.get_inplace_allowed()

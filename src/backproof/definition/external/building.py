@@ -370,9 +370,9 @@ def _may_differentiate() -> bool:
     """Whether somebody may differentiate what is computed now."""
     if torch.compiler.is_dynamo_compiling():
         return False
-    if private.functorch_active() or private.dispatch_modes():
+    if private.under(private.functorch_active) or private.under(private.dispatch_modes):
         return True
-    return torch.is_grad_enabled() or private.forward_mode._current_level >= 0
+    return torch.is_grad_enabled() or private.forward_level() >= 0
 
 
 def _sign(forward: Any, declared: Declaration) -> None:

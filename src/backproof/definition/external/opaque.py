@@ -156,9 +156,9 @@ def padded(tensors: Sequence[Tensor], depth: int) -> list[Tensor]:
 
 def _plain(arguments: Sequence[Any]) -> bool:
     """Whether the arguments have values that the function can be given at once."""
-    if private.functorch_active() or private.dispatch_modes():
+    if private.under(private.functorch_active) or private.under(private.dispatch_modes):
         return False
-    if private.tracing_state() is not None:
+    if private.tracing_state is None or private.tracing_state() is not None:
         return False
     return all(
         not isinstance(a, Tensor)
@@ -169,5 +169,5 @@ def _plain(arguments: Sequence[Any]) -> bool:
 
 def _apart(result: Tensor, tensors: Sequence[Tensor]) -> Tensor:
     """No operator may return what it was given."""
-    shared = any(private.is_alias(result, tensor) for tensor in tensors)
+    shared = any(private.shares_memory(result, tensor) for tensor in tensors)
     return result.clone() if shared else result

@@ -157,6 +157,8 @@ def form_of(cls: type) -> Form:
     for owner in cls.__mro__:
         if not _is_library(owner):
             attributes = {**vars(owner), **attributes}
+    if hasattr(getattr(cls, "apply", None), "written_as"):  # ours, of a base
+        attributes.pop("apply", None)
     return Form(cls, MappingProxyType(attributes))
 
 

@@ -21,7 +21,7 @@ def cotangents(form: Form) -> Complaint | None:
     taken = backward.parameters if backward else None
     if backward is None or taken is None or "apply" in form.attributes:
         return None
-    if not gives_gradient(backward):
+    if not gives_gradient(backward) or form.attributes.get("boxed_grads_call"):
         return None
     if taken.most is not None and taken.most < 2:  # there is one output at least
         return _no_cotangent(backward, taken.names)
