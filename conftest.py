@@ -32,6 +32,8 @@ def _run_console(example: Example) -> None:
 
 def _masked(text: str) -> list[str]:
     """Words with numbers masked: another processor rounds otherwise, and lines rewrap."""
+    # Which inputs share a resolution depends on its last digit.
+    text = re.sub(r"(relative error of).*?(\d+ laws held)", r"\1 \2", text, flags=re.S)
     number = r"-?\d+(\.\d+)?(e[-+]?\d+)?( ?%)?"
     return re.sub(r"(?<![\w.:])" + number + r"(?!\w)", "#", text).split()
 

@@ -76,7 +76,7 @@ class SizeOnCtx(backproof.Function):
 
 class NoneOutput(backproof.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, both: bool) -> tuple[Tensor, Tensor | None]:  # noqa: FBT001
+    def forward(ctx: Any, x: Tensor, both: bool) -> tuple[Tensor, Tensor | None]:
         ctx.save_for_backward(x)
         return x.tanh(), x.sin() if both else None
 

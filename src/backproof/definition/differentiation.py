@@ -47,10 +47,10 @@ def autograd_kernel(
 
 
 def _nothing_to_differentiate(tensors: Sequence[Tensor]) -> bool:
-    if private.forward_mode._current_level >= 0:
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return False
-    tracked = any(tensor.requires_grad for tensor in tensors)
-    return not (tracked and torch.is_grad_enabled())
+    # Compiled code enters a level of forward mode without telling torch's Python side.
+    return all(private.unpack_dual(t, level=0)[1] is None for t in tensors)
 
 
 def _node(written: Written, operator: torch._ops.OpOverload, refuse: Refusal) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from backproof.definition import private
 from backproof.errors import Undeclared
 
 _MARKS = (
@@ -42,12 +43,28 @@ def within_torch(owner: str, method: str) -> Iterator[None]:
         Undeclared: the method reads the memory of a tensor.
     """
     try:
-        with _Watch(owner, method) if _recording() else nullcontext():
+        watch = _Watch(owner, method) if _recording() else nullcontext()
+        with watch, _constants_allowed():
             yield
     except (RuntimeError, NotImplementedError) as error:
         if isinstance(error, Undeclared) or not any(m in str(error) for m in _MARKS):
             raise
         raise _left(owner, method, str(error).split("\n", 1)[0]) from error
+
+
+@contextmanager
+def _constants_allowed() -> Iterator[None]:
+    """Let a method use a tensor of its module among tensors without values."""
+    find = private.active_fake_mode
+    mode: Any = find() if find is not None else None
+    if mode is None:
+        yield
+        return
+    before, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
+    try:
+        yield
+    finally:
+        mode.allow_non_fake_inputs = before
 
 
 def _recording() -> bool:

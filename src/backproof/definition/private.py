@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from types import FunctionType
 from typing import Any
 
 import torch
@@ -38,12 +37,15 @@ functorch_active = _find("torch._C._are_functorch_transforms_active")
 dispatch_modes = _find("torch._C._len_torch_dispatch_stack")
 tracing_state = _find("torch._C._get_tracing_state")
 forward_mode = _find("torch.autograd.forward_ad")  # its `_current_level`
-# The same, read among the globals of that module: dynamo does not see a level that traced
-# code has entered through the module's attributes.
-forward_level = FunctionType(
-    (lambda: _current_level).__code__,  # type: ignore[name-defined]  # noqa: F821
-    vars(forward_mode or torch),
-)
+
+
+@constant_for_dynamo
+def forward_level() -> int:
+    """The level of forward mode, -1 outside of it; also one that traced code entered."""
+    level: int = forward_mode._current_level
+    return level
+
+
 fx_tracing = _find("torch.fx._symbolic_trace")  # its `_is_fx_tracing_flag`
 is_legacy_batched = _find("torch._C._functorch.is_legacy_batchedtensor")
 
@@ -58,6 +60,8 @@ get_inplace_allowed = _find("torch._C._functorch.get_inplace_requires_grad_allow
 set_inplace_allowed = _find("torch._C._functorch.set_inplace_requires_grad_allowed")
 is_alias = _find("torch._C._is_alias_of")
 without_modes = _find("torch.utils._python_dispatch._disable_current_modes")
+
+active_fake_mode = _find("torch._guards.active_fake_mode")
 
 # One level of vmap.
 load_decompositions = _find("torch._functorch.vmap.lazy_load_decompositions")
