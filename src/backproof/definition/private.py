@@ -42,8 +42,7 @@ forward_mode = _find("torch.autograd.forward_ad")  # its `_current_level`
 @constant_for_dynamo
 def forward_level() -> int:
     """The level of forward mode, -1 outside of it; also one that traced code entered."""
-    level: int = forward_mode._current_level
-    return level
+    return getattr(forward_mode, "_current_level", 0)  # who cannot say is inside
 
 
 fx_tracing = _find("torch.fx._symbolic_trace")  # its `_is_fx_tracing_flag`
