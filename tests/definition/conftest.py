@@ -15,9 +15,9 @@ WAITING = {
     ],
     "without a private name, errors of torch's in place of our own": [
         r"test_private.*derivatives_\w+\[(functorch_active|dispatch_modes|tracing_state)",
-        r"test_private.*derivatives_\w+\[is_legacy_batched",
+        r"test_private.*derivatives_\w+\[(is_legacy_batched|forward_mode)",
         r"test_private.*refuses\[(functorch_active|dispatch_modes|tracing_state)",
-        r"test_private.*refuses\[is_legacy_batched",
+        r"test_private.*refuses\[(is_legacy_batched|forward_mode)",
     ],
 }
 
