@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from backproof.definition.form import refuse_malformed
 from backproof.definition.policies import Policies
-from backproof.definition.routes import apply_of
+from backproof.definition.routes.choice import apply_of
 from backproof.definition.typed_apply import Apply
 from backproof.definition.written import signature_of, written
 from backproof.function_class import BASES

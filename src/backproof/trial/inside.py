@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from backproof.definition.operator import NAMESPACE
+from backproof.definition.operator.operator import NAMESPACE
 
 _KERNEL = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)  # of every device
 

@@ -20,7 +20,7 @@ from backproof.definition.external.boundary import Boundary, promised
 from backproof.definition.external.opaque import Opaque
 from backproof.definition.function import derived_class
 from backproof.definition.nodes import Attach
-from backproof.definition.recording import differentiable, returned
+from backproof.definition.recording.recording import differentiable, returned
 from backproof.errors import BadInput, NoDerivative, Undeclared
 
 Method = Callable[..., Any]

@@ -14,12 +14,19 @@ import torch
 from torch import Tensor
 
 from backproof.definition import private
-from backproof.definition.arguments import pack
 from backproof.definition.external.legacy import is_legacy, looped_over_legacy
-from backproof.definition.layers import Entry, Layer, Path, mapped, peeled, wrapped
-from backproof.definition.operator import implement_autograd, register
-from backproof.definition.recording import differentiable
-from backproof.definition.seeing import unwatched
+from backproof.definition.operator.arguments import pack
+from backproof.definition.operator.layers import (
+    Entry,
+    Layer,
+    Path,
+    mapped,
+    peeled,
+    wrapped,
+)
+from backproof.definition.operator.operator import implement_autograd, register
+from backproof.definition.recording.recording import differentiable
+from backproof.definition.second_order.seeing import unwatched
 
 Function = Callable[..., Sequence[Tensor]]
 

@@ -17,8 +17,8 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from backproof.definition.arguments import Form, form_of
-from backproof.definition.batching import can_vmap, vmapped
+from backproof.definition.operator.arguments import Form, form_of
+from backproof.definition.operator.batching import can_vmap, vmapped
 from backproof.errors import NoDerivative
 
 Tensors = Sequence[Tensor | None]

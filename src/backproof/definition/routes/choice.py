@@ -10,15 +10,15 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from backproof.definition import private
-from backproof.definition.arguments import holds_object, not_written_down, pack
-from backproof.definition.differentiation import autograd_kernel
-from backproof.definition.eager import flat_apply, tree_apply
-from backproof.definition.operator import define, implement_autograd, latest
-from backproof.definition.plain import plain_apply
+from backproof.definition.operator.arguments import holds_object, not_written_down, pack
+from backproof.definition.operator.differentiation import autograd_kernel
+from backproof.definition.operator.operator import define, implement_autograd, latest
+from backproof.definition.operator.recorded_call import relearned
 from backproof.definition.policies import Policies
-from backproof.definition.recorded_call import relearned
-from backproof.definition.recording import SIMPLE
-from backproof.definition.traced import traced_apply
+from backproof.definition.recording.recording import SIMPLE
+from backproof.definition.routes.eager import flat_apply, tree_apply
+from backproof.definition.routes.plain import plain_apply
+from backproof.definition.routes.traced import traced_apply
 from backproof.definition.written import Method, Written
 from backproof.errors import NoDerivative
 

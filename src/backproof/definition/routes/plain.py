@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from backproof.definition import private
-from backproof.definition.arguments import Form, pack
-from backproof.definition.layers import ByEntry
-from backproof.definition.operator import run_forward
-from backproof.definition.recorded_call import Call, tangents_of
-from backproof.definition.recording import Left
-from backproof.definition.second_order import Refusal, guarded
+from backproof.definition.operator.arguments import Form, pack
+from backproof.definition.operator.layers import ByEntry
+from backproof.definition.operator.operator import run_forward
+from backproof.definition.operator.recorded_call import Call, tangents_of
+from backproof.definition.recording.recording import Left
+from backproof.definition.second_order.refusing import Refusal, guarded
 from backproof.definition.written import Written
 from backproof.errors import NoDerivative
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from backproof.definition import private
-from backproof.definition.arguments import holds_object, not_written_down, pack
-from backproof.definition.operator import DIRTY, NONE, OBJECT, TENSOR
+from backproof.definition.operator.arguments import holds_object, not_written_down, pack
+from backproof.definition.operator.operator import DIRTY, NONE, OBJECT, TENSOR
 from backproof.definition.written import Method, Written
 from backproof.errors import Undeclared
 

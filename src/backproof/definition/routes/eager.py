@@ -16,10 +16,9 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from backproof.definition import private
-from backproof.definition.arguments import Form, Packed, pack
-from backproof.definition.carrying import Rerun
-from backproof.definition.context import Context
-from backproof.definition.recording import (
+from backproof.definition.operator.arguments import Form, Packed, pack
+from backproof.definition.recording.context import Context
+from backproof.definition.recording.recording import (
     SIMPLE,
     Left,
     Place,
@@ -29,7 +28,8 @@ from backproof.definition.recording import (
     refuse_hidden,
     returned,
 )
-from backproof.definition.second_order import Refusal, guarded
+from backproof.definition.second_order.carrying import Rerun
+from backproof.definition.second_order.refusing import Refusal, guarded
 from backproof.definition.written import Written
 from backproof.errors import NoDerivative
 

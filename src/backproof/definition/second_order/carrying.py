@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from backproof.definition import private
-from backproof.definition.recording import Run, differentiable
-from backproof.definition.seeing import InSight
+from backproof.definition.recording.recording import Run, differentiable
+from backproof.definition.second_order.seeing import InSight
 
 
 class Rerun:

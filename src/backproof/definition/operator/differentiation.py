@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from backproof.definition import private
-from backproof.definition.context import Context
-from backproof.definition.layers import ByEntry, peeled
-from backproof.definition.operator import latest, needs_of
-from backproof.definition.recorded_call import Call, relearned, tangents_of
-from backproof.definition.recording import Left, differentiable, left_by
-from backproof.definition.second_order import Refusal, guarded
+from backproof.definition.operator.layers import ByEntry, peeled
+from backproof.definition.operator.operator import latest, needs_of
+from backproof.definition.operator.recorded_call import Call, relearned, tangents_of
+from backproof.definition.recording.context import Context
+from backproof.definition.recording.recording import Left, differentiable, left_by
+from backproof.definition.second_order.refusing import Refusal, guarded
 from backproof.definition.written import Written
 
 _LEADING = 4  # keyset, ints, floats and form come before the tensors

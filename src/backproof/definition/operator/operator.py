@@ -20,12 +20,12 @@ from torch import Tensor
 from torch.library import Library, register_fake
 
 from backproof.definition import private
-from backproof.definition.arguments import Form
-from backproof.definition.batching import implement_batching
-from backproof.definition.context import Context
-from backproof.definition.layers import ByEntry, Path, mapped, peeled, wrapped
 from backproof.definition.leaving import within_torch
-from backproof.definition.recording import Left, Run, differentiable, left_by
+from backproof.definition.operator.arguments import Form
+from backproof.definition.operator.batching import implement_batching
+from backproof.definition.operator.layers import ByEntry, Path, mapped, peeled, wrapped
+from backproof.definition.recording.context import Context
+from backproof.definition.recording.recording import Left, Run, differentiable, left_by
 from backproof.definition.written import Method, Written
 from backproof.errors import Undeclared
 

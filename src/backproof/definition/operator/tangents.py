@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from backproof.definition import private
-from backproof.definition.recording import Left
+from backproof.definition.recording.recording import Left
 from backproof.errors import NoDerivative
 
 

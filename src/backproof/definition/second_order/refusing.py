@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from backproof.definition import private
-from backproof.definition.recording import differentiable
-from backproof.definition.seeing import Escapes
+from backproof.definition.recording.recording import differentiable
+from backproof.definition.second_order.seeing import Escapes
 
 Refusal = Callable[..., Any]
 Pullback = Callable[[Sequence[Any]], Sequence[Any]]

@@ -9,16 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backproof.definition import private, tangents
-from backproof.definition.arguments import Form
-from backproof.definition.carrying import Rerun
-from backproof.definition.context import Context
-from backproof.definition.layers import ByEntry, Layer, Path, mapped, peeled
+from backproof.definition import private
 from backproof.definition.leaving import within_torch
-from backproof.definition.operator import needs_of, run_forward
-from backproof.definition.recording import Left, filled, returned
-from backproof.definition.second_order import Refusal
-from backproof.definition.seeing import unwatched
+from backproof.definition.operator import tangents
+from backproof.definition.operator.arguments import Form
+from backproof.definition.operator.layers import ByEntry, Layer, Path, mapped, peeled
+from backproof.definition.operator.operator import needs_of, run_forward
+from backproof.definition.recording.context import Context
+from backproof.definition.recording.recording import Left, filled, returned
+from backproof.definition.second_order.carrying import Rerun
+from backproof.definition.second_order.refusing import Refusal
+from backproof.definition.second_order.seeing import unwatched
 from backproof.definition.written import Written
 
 

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from backproof.definition import objects
+from backproof.definition.operator import objects
 from backproof.errors import Undeclared
 
 _NAMED = (torch.dtype, torch.layout, torch.memory_format)

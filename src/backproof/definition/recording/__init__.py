@@ -1,0 +1,1 @@
+"""Forward run outside of autograd: its ctx, and what it left there."""

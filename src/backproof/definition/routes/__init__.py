@@ -1,0 +1,1 @@
+"""Which way a call takes, and the ways but for the operator."""

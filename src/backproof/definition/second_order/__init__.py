@@ -1,0 +1,1 @@
+"""A derivative of backward: carried, or refused, never dropped."""
