@@ -26,6 +26,7 @@ from backproof.definition.operator.batching import implement_batching
 from backproof.definition.operator.layers import ByEntry, Path, mapped, peeled, wrapped
 from backproof.definition.recording.context import Context
 from backproof.definition.recording.recording import Left, Run, differentiable, left_by
+from backproof.definition.second_order.seeing import unwatched
 from backproof.definition.written import Method, Written
 from backproof.errors import Undeclared
 
@@ -143,11 +144,12 @@ def run_forward(
     given = [tensor for tensor in tensors if tensor is not None]
     ctx = Context(needs_of(form, [differentiable(tensor) for tensor in given]))
     arguments = form.arguments(given, ints, floats)
-    if whole:
-        result = written.forward(ctx, *arguments)
-    else:
-        assert written.plain_forward is not None
-        result = written.plain_forward(*arguments)
+    with unwatched():
+        if whole:
+            result = written.forward(ctx, *arguments)
+        else:
+            assert written.plain_forward is not None
+            result = written.plain_forward(*arguments)
     return left_by(ctx, result, given, written.name)
 
 

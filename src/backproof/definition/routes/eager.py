@@ -30,6 +30,7 @@ from backproof.definition.recording.recording import (
 )
 from backproof.definition.second_order.carrying import Rerun
 from backproof.definition.second_order.refusing import Refusal, guarded
+from backproof.definition.second_order.seeing import WATCHING, unwatched
 from backproof.definition.written import Written
 from backproof.errors import NoDerivative
 
@@ -44,7 +45,11 @@ def flat_apply(  # noqa: C901 - a function more costs a tenth of the call
     enabled = torch.is_grad_enabled
 
     def forward(ctx: Any, *arguments: Any) -> Any:
-        result = user_forward(ctx, *arguments)
+        if WATCHING:  # a call inside another's backward: its rule is its own
+            with unwatched():
+                result = user_forward(ctx, *arguments)
+        else:
+            result = user_forward(ctx, *arguments)
         if True in ctx.needs_input_grad:
             for value in ctx.__dict__.values():
                 if value.__class__ not in _SIMPLE:
@@ -75,7 +80,8 @@ def tree_apply(written: Written, refuse: Refusal) -> Callable[..., Any]:
 
     def forward(ctx: Any, call: _Nested, *tensors: Tensor) -> Any:
         ctx._backproof_call = call
-        result = written.forward(ctx, *call.arguments(tensors))
+        with unwatched():
+            result = written.forward(ctx, *call.arguments(tensors))
         if any(ctx.needs_input_grad):
             _note(ctx, tensors, result)
         return _plain(result, written)

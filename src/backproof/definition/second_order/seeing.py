@@ -47,12 +47,24 @@ def unwatched() -> Iterator[None]:
         _state.paused = before
 
 
+WATCHING: list[TorchFunctionMode] = []
+"""Those at work, in any thread: a cheap question before a costly one."""
+
+
 class Escapes(TorchFunctionMode):
     """Which way out was taken last, None for none."""
 
     def __init__(self) -> None:
         super().__init__()
         self.taken: str | None = None
+
+    def __enter__(self) -> Any:
+        WATCHING.append(self)
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def __exit__(self, *error: object) -> None:
+        WATCHING.remove(self)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
