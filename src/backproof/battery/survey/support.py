@@ -56,10 +56,7 @@ _BY_GROUP = {
 }
 
 
-_OURS = (
-    "write forward and backward in torch operations, or wrap what is outside of torch in "
-    "`torch.library.custom_op` with `register_fake`"
-)
+_OURS = "do what the message asks for; a kernel belongs in `backproof.external`"
 
 
 def support(context: Context, style: Style, message: str) -> str:
