@@ -74,7 +74,10 @@ class Call:
         def entry(every: Sequence[Any], path: Path) -> list[Tensor]:
             left = self.left.at(path)
             ctx = self.restored(left, every[:count], needs)
-            with within_torch(self.written.name, "backward"):
+            with (
+                within_torch(self.written.name, "backward"),
+                tangents.requires_grad_in_place(),  # backward may replay forward
+            ):
                 result = self.written.backward(ctx, *left.laid_out(every[count:]))
             gradients = list(self.form.gather(returned(result)))
             given[:] = [k for k, g in enumerate(gradients) if g is not None]

@@ -38,10 +38,15 @@ def derived(
     Raises:
         NoDerivative: backward leaves no trace from its cotangents to its results.
     """
+    if not _can_require_grad() and private.under(private.functorch_active):
+        raise NoDerivative(
+            f"{owner}: forward mode under torch.func needs a `jvp` method here: this "
+            "torch lacks what backproof derives it with"
+        )
     live = [k for k in range(len(outputs)) if k not in left.non_differentiable]
     with torch.enable_grad():
         cotangents = [torch.ones_like(output) for output in outputs]
-        with _requires_grad_in_place():
+        with requires_grad_in_place():
             for k in live:
                 cotangents[k].requires_grad_()
         gradients = pullback(cotangents)
@@ -82,15 +87,14 @@ def _refuse_opaque(gradients: Sequence[Tensor], owner: str) -> None:
         )
 
 
+def _can_require_grad() -> bool:
+    return None not in (private.get_inplace_allowed, private.set_inplace_allowed)
+
+
 @contextmanager
-def _requires_grad_in_place() -> Iterator[None]:
-    """`requires_grad_` inside a functorch level."""
-    if private.get_inplace_allowed is None or private.set_inplace_allowed is None:
-        if private.under(private.functorch_active):
-            raise NoDerivative(
-                "forward mode under torch.func needs a `jvp` method here: this torch "
-                "lacks what backproof derives it with"
-            )
+def requires_grad_in_place() -> Iterator[None]:
+    """Allow `requires_grad_` inside a level of torch.func."""
+    if not _can_require_grad():
         yield
         return
     before = private.get_inplace_allowed()
