@@ -140,3 +140,23 @@ def test_a_factor_that_is_computed_out_of_sight_is_refused(factor):
     op = function(forward, lambda ctx, g: g * factor(*ctx.saved_tensors)).apply
     with pytest.raises(NoDerivative, match="a derivative of its backward"):
         second_derivative(op)
+
+
+def test_a_hidden_factor_is_refused_in_forward_mode_twice():
+    class Hidden(backproof.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * x.detach().cos()
+
+    x = torch.linspace(-1, 1, 3, dtype=torch.float64)
+    _, tangent = torch.func.jvp(Hidden.apply, (x,), (x,))
+    torch.testing.assert_close(tangent, x * x.cos())
+    twice = torch.func.jacfwd(torch.func.jacfwd(lambda x: Hidden.apply(x).sum()))
+    with pytest.raises(backproof.NoDerivative):
+        twice(x)

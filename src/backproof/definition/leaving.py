@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from backproof.definition import private
+from backproof.definition.second_order.seeing import READS
 from backproof.errors import Undeclared
 
 _MARKS = (
@@ -26,13 +27,6 @@ _MARKS = (
     "numpy() is not supported",
     "copy out of meta tensor",
 )
-_EXITS = {
-    method: method.__name__
-    for method in (
-        *(Tensor.numpy, Tensor.__array__, Tensor.tolist, Tensor.data_ptr),
-        *(Tensor.item, Tensor.__float__),
-    )
-}
 
 
 @contextmanager
@@ -81,8 +75,8 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if func in _EXITS and type(args[0]) is Tensor:  # a fake one gives a symbol
-            raise _left(*self._names, f"it calls `{_EXITS[func]}`")
+        if func in READS and type(args[0]) is Tensor:  # a fake one gives a symbol
+            raise _left(*self._names, f"it calls `{func.__name__}`")
         return func(*args, **(kwargs or {}))
 
 

@@ -51,24 +51,12 @@ latest = _Latest()
 
 def define(written: Written) -> torch._ops.OpOverload:
     """The operator of a class, without its Autograd kernel."""
-    whole = not written.sets_up_outside
 
     def kernel(
         tensors: list[Tensor], ints: list[int], floats: list[float], form: str
     ) -> list[Tensor]:
-        layers, inner = peeled(form)
-        left: ByEntry[Left] = ByEntry(written.name)
-
-        def once(entry: Sequence[Tensor | None], path: Path) -> list[Tensor]:
-            run = run_forward(written, inner, entry, ints, floats, whole=whole)
-            left.put(path, run.left)
-            return [*run.outputs, *run.extras]
-
-        # What forward changes in place is copied back by the caller, where every
-        # transform can see it.
-        given = [t.clone() for t in tensors] if written.mutates else tensors
-        made = mapped(layers, once, given)
-        if layers and left.any.hides:
+        made, left = run_layers(written, form, tensors, ints, floats)
+        if peeled(form)[0] and left.any.hides:
             raise Undeclared(
                 f"{written.name}: under vmap, forward leaves a tensor inside of an object "
                 "on ctx, where it cannot be found; keep it on ctx itself"
@@ -126,6 +114,29 @@ def implement_autograd(operator: torch._ops.OpOverload, kernel: Method) -> None:
     """
     keyed = kernel is not torch.library.fallthrough_kernel
     _library.impl(operator._opname, kernel, "Autograd", with_keyset=keyed)
+
+
+def run_layers(
+    written: Written,
+    text: str,
+    tensors: Sequence[Tensor],
+    ints: Sequence[int],
+    floats: Sequence[float],
+) -> tuple[list[Tensor], ByEntry[Left]]:
+    """Outputs and extras of a call with all its layers, and what each entry left."""
+    layers, form = peeled(text)
+    left: ByEntry[Left] = ByEntry(written.name)
+    whole = not written.sets_up_outside
+
+    def once(entry: Sequence[Tensor | None], path: Path) -> list[Tensor]:
+        run = run_forward(written, form, entry, ints, floats, whole=whole)
+        left.put(path, run.left)
+        return [*run.outputs, *run.extras]
+
+    # What forward changes in place is copied back by the caller, where every transform
+    # can see it.
+    given = [tensor.clone() for tensor in tensors] if written.mutates else tensors
+    return mapped(layers, once, given), left
 
 
 def run_forward(

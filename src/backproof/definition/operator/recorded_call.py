@@ -13,13 +13,13 @@ from backproof.definition import private
 from backproof.definition.leaving import within_torch
 from backproof.definition.operator import tangents
 from backproof.definition.operator.arguments import Form
-from backproof.definition.operator.layers import ByEntry, Layer, Path, mapped, peeled
-from backproof.definition.operator.operator import needs_of, run_forward
+from backproof.definition.operator.layers import ByEntry, Layer, Path, mapped
+from backproof.definition.operator.operator import needs_of, run_forward, run_layers
 from backproof.definition.recording.context import Context
 from backproof.definition.recording.recording import Left, filled, returned
 from backproof.definition.second_order.carrying import Rerun
 from backproof.definition.second_order.refusing import Refusal
-from backproof.definition.second_order.seeing import unwatched
+from backproof.definition.second_order.seeing import Escapes, unwatched
 from backproof.definition.written import Written
 
 
@@ -142,18 +142,8 @@ def relearned(
     written: Written, form: str, tensors: Sequence[Tensor], ints: Any, floats: Any
 ) -> ByEntry[Left]:
     """What forward leaves, where its result was kept from an earlier run."""
-    layers, inner = peeled(form)
-    left: ByEntry[Left] = ByEntry(written.name)
-
-    def once(entry: Sequence[Any], path: Path) -> list[Tensor]:
-        run = run_forward(
-            written, inner, entry, ints, floats, whole=not written.sets_up_outside
-        )
-        left.put(path, run.left)
-        return [*run.outputs, *run.extras]
-
     with private.without_modes(), torch.no_grad(), torch.random.fork_rng():
-        mapped(layers, once, [tensor.clone() for tensor in tensors])
+        _, left = run_layers(written, form, tensors, ints, floats)
     return left
 
 
@@ -165,14 +155,15 @@ def tangents_of(
     if call.written.jvp is not None:
         return call.push_forward(saved, tangents_in, needs)
     _, outputs, _ = call.split(saved)
-    made: list[Any] = tangents.derived(
-        lambda given: call.pull_back(saved, given, needs),
-        call.left.any,
-        outputs,
-        tangents_in,
-        call.written.name,
-    )
-    if not call.written.once:
+    with Escapes() as escapes:
+        made: list[Any] = tangents.derived(
+            lambda given: call.pull_back(saved, given, needs),
+            call.left.any,
+            outputs,
+            tangents_in,
+            call.written.name,
+        )
+    if not (call.written.once or call.left.any.hides or escapes.taken):
         return made
     live = [k for k, tangent in enumerate(made) if tangent is not None]
     depends = [t for t in (*saved, *tangents_in) if t is not None]

@@ -2,7 +2,7 @@
 
 `Function.apply` costs a Python frame before C++ sees the call and the engine another one
 before backward; both are skipped. What is added is a look at what forward left on ctx,
-so that a derivative of backward is right or refused (carrying.py, second_order.py).
+so that a derivative of backward is right or refused (second_order/).
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ from backproof.definition.second_order.seeing import WATCHING, unwatched
 from backproof.definition.written import Written
 from backproof.errors import NoDerivative
 
-_SIMPLE = SIMPLE  # looked up in every call
-
 
 def flat_apply(  # noqa: C901 - a function more costs a tenth of the call
     written: Written, refuse: Refusal
@@ -52,7 +50,7 @@ def flat_apply(  # noqa: C901 - a function more costs a tenth of the call
             result = user_forward(ctx, *arguments)
         if True in ctx.needs_input_grad:
             for value in ctx.__dict__.values():
-                if value.__class__ not in _SIMPLE:
+                if value.__class__ not in SIMPLE:
                     _note(ctx, arguments, result)
                     break
             for tensor in ctx.to_save or ():
@@ -164,7 +162,7 @@ def _note(ctx: Any, arguments: Sequence[Any], result: Any) -> None:
     """Remember the inputs of a call that leaves tensors of its own making on ctx."""
     known = {*map(id, arguments), *map(id, returned(result))}
     for value in (ctx.to_save, *ctx.__dict__.values()):
-        if value.__class__ in _SIMPLE:
+        if value.__class__ in SIMPLE:
             continue
         leaves = pytree.tree_leaves(value)
         if any(isinstance(leaf, Tensor) and id(leaf) not in known for leaf in leaves):
@@ -184,7 +182,7 @@ def _remember(values: Sequence[Any]) -> list[Any]:
         (ref(v), v._version)
         if v.__class__ is Tensor
         else v
-        if v.__class__ in _SIMPLE
+        if v.__class__ in SIMPLE
         else _remembered(v)
         for v in values
     ]

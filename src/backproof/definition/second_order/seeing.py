@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 _DATA: Callable[..., Any] = Tensor.data.__get__  # type: ignore[attr-defined]
-_READS = frozenset(
+READS = frozenset(
     {
         Tensor.numpy,
         Tensor.__array__,
@@ -27,6 +27,8 @@ _READS = frozenset(
         Tensor.data_ptr,
     }
 )
+"""Methods that give the values of a tensor to something that is not torch."""
+
 _CUTS = frozenset({Tensor.detach, torch.detach, Tensor.detach_, _DATA})
 
 
@@ -71,7 +73,7 @@ class Escapes(TorchFunctionMode):
     ) -> Any:
         if _state.paused:
             return func(*args, **(kwargs or {}))
-        if func in _READS or func in _CUTS:
+        if func in READS or func in _CUTS:
             name = "data" if func == _DATA else func.__name__
             if any(isinstance(a, Tensor) and a.is_floating_point() for a in args):
                 self.taken = name
