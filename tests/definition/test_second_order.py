@@ -6,6 +6,7 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.func import hessian, jacrev
 
+import backproof
 from backproof.errors import NoDerivative
 from tests.definition.swish import INNER, function, leaf, second_derivative
 
