@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from backproof.audit.recording import Recording, recording
     from backproof.battery.check import check
     from backproof.battery.gradcheck import gradcheck
     from backproof.definition.external import External, external
@@ -46,6 +47,7 @@ __all__ = [
     "MalformedFunction",
     "NoDerivative",
     "Outcome",
+    "Recording",
     "Report",
     "Subject",
     "Surrogate",
@@ -57,6 +59,7 @@ __all__ = [
     "external",
     "gradcheck",
     "inputs_for",
+    "recording",
     "surrogate",
 ]
 
@@ -72,6 +75,7 @@ _HOME = {
     "MalformedFunction": "backproof.errors",
     "NoDerivative": "backproof.errors",
     "Outcome": "backproof.records",
+    "Recording": "backproof.audit.recording",
     "Report": "backproof.report",
     "Subject": "backproof.subject",
     "Surrogate": "backproof.definition.surrogate",
@@ -82,6 +86,7 @@ _HOME = {
     "external": "backproof.definition.external",
     "gradcheck": "backproof.battery.gradcheck",
     "inputs_for": "backproof.inputs",
+    "recording": "backproof.audit.recording",
     "surrogate": "backproof.definition.surrogate",
 }
 

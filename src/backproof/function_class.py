@@ -7,13 +7,31 @@ node of ours belongs to a torch Function that was built from that class.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeGuard
 
 import torch
 
 BASES: list[type] = [torch.autograd.Function]
 """What such a class derives from; the module that defines another base adds it."""
+
+WATCHERS: list[Callable[[type, tuple[Any, ...]], None]] = []
+"""Told of each eager call of a Function before it runs: its class and its arguments.
+
+A Function of ours tells them itself; torch's own kind does where an audit has made it.
+"""
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Nobody is told of what is called within, in any thread: it is no call of a user's."""
+    held = list(WATCHERS)
+    WATCHERS.clear()
+    try:
+        yield
+    finally:
+        WATCHERS[:] = held
 
 
 class Defined:

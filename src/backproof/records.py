@@ -156,12 +156,32 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Usage:
+    """How a program used a Function while it was watched.
+
+    Attributes:
+        calls: how often it was called.
+        signatures: how many shapes, types and needs of gradients were met.
+        checked: of how many of them a call was replayed.
+        package: the installed package it belongs to; empty for the program's own.
+        unrecorded: calls that could not be kept, by reason.
+    """
+
+    calls: int
+    signatures: int
+    checked: int
+    package: str = ""
+    unrecorded: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Judgement:
     """All that was found out about one subject.
 
     `resolution` holds, for each input, the smallest relative error of its gradient
     that would have been seen; `calls` counts the subject's forward and backward calls.
-    `contexts` maps a context's name to its status and words.
+    `contexts` maps a context's name to its status and words. `usage` is there where a
+    running program was watched.
     """
 
     name: str
@@ -173,6 +193,7 @@ class Judgement:
     contexts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     outcomes: tuple[Outcome, ...] = ()
     findings: tuple[Finding, ...] = ()
+    usage: Usage | None = None
 
     def outcome(self, code: str) -> Outcome | None:
         """The worst outcome of the law `code`, None where the law did not run."""

@@ -14,6 +14,7 @@ from backproof.battery.law import Law
 from backproof.battery.laws import LAWS
 from backproof.battery.table import selected
 from backproof.errors import BadInput
+from backproof.function_class import unwatched
 from backproof.probe.domain import Domain
 from backproof.records import Judgement
 from backproof.report import Report
@@ -137,7 +138,12 @@ def judge(
         on_phase=on_phase,
         on_broken=on_broken,
     )
-    with preserved(), torch.inference_mode(mode=False), warnings.catch_warnings():
+    with (
+        unwatched(),
+        preserved(),
+        torch.inference_mode(mode=False),
+        warnings.catch_warnings(),
+    ):
         # Of itself torch warns on ways that only the laws take; where warnings are
         # errors they would pass for the subject's refusals.
         warnings.filterwarnings("ignore", module=r"torch(\.|$)")

@@ -46,6 +46,11 @@ def forward_level() -> int:
 
 
 fx_tracing = _find("torch.fx._symbolic_trace")  # its `_is_fx_tracing_flag`
+wrapped_by_functorch = _find("torch._C._functorch.is_functorch_wrapped_tensor")
+is_batched = _find("torch._C._functorch.is_batchedtensor")
+batch_dim = _find("torch._C._functorch.maybe_get_bdim")
+unwrapped = _find("torch._C._functorch.get_unwrapped")
+without_functorch = _find("torch._C._DisableFuncTorch")
 is_legacy_batched = _find("torch._C._functorch.is_legacy_batchedtensor")
 
 # A kernel under the Autograd key that is differentiated by one level only.

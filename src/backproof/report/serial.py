@@ -7,6 +7,7 @@ sequence becomes a list on the way out and a tuple on the way in.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,7 @@ from backproof.records import (
     Outcome,
     Severity,
     Status,
+    Usage,
     Verdict,
 )
 
@@ -37,6 +39,7 @@ def judgement_to_dict(judgement: Judgement) -> dict[str, Any]:
         "contexts": {name: dict(said) for name, said in judgement.contexts.items()},
         "outcomes": [_outcome_to_dict(outcome) for outcome in judgement.outcomes],
         "findings": [_finding_to_dict(finding) for finding in judgement.findings],
+        **_usage_to_dict(judgement.usage),
     }
 
 
@@ -52,7 +55,17 @@ def judgement_from_dict(data: Mapping[str, Any]) -> Judgement:
         contexts={name: dict(said) for name, said in data["contexts"].items()},
         outcomes=tuple(_outcome_from_dict(outcome) for outcome in data["outcomes"]),
         findings=tuple(_finding_from_dict(finding) for finding in data["findings"]),
+        usage=_usage_from_dict(data.get("usage")),
     )
+
+
+def _usage_to_dict(usage: Usage | None) -> dict[str, Any]:
+    """Nothing at all where no program was watched."""
+    return {} if usage is None else {"usage": dataclasses.asdict(usage)}
+
+
+def _usage_from_dict(data: Mapping[str, Any] | None) -> Usage | None:
+    return None if data is None else Usage(**data)
 
 
 def _outcome_to_dict(outcome: Outcome) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def text(
     blocks = [
         _overview(report, paint, width),
         *(
-            _details(subject, paint, width)
+            details(subject, paint, width)
             for subject in report.subjects
             if subject.verdict is not Verdict.PASS
         ),
@@ -78,14 +78,15 @@ def _overview(report: Report, paint: Paint, width: int) -> str:
     column = min(_NAME, max((len(s.name) for s in report.subjects), default=0))
     lines: list[str] = []
     for subject in report.subjects:
-        lines.append(_headline(subject, paint, column))
+        lines.append(headline(subject, paint, column))
         if subject.verdict is Verdict.PASS:
             for line in _below_a_pass(subject):
                 lines += wrapped(line, " " * _INDENT, width)
     return "\n".join(lines)
 
 
-def _headline(subject: Judgement, paint: Paint, column: int) -> str:
+def headline(subject: Judgement, paint: Paint, column: int) -> str:
+    """Verdict, name and place, the places of several one below the other."""
     word = _shown(subject.verdict)
     gap = " " * (_INDENT - len(word))
     place = _place(Location(subject.file, subject.line))
@@ -104,14 +105,15 @@ def _below_a_pass(subject: Judgement) -> Iterator[str]:
         yield f"{finding.code} note: {_first_line(finding.title)}"
 
 
-def _details(subject: Judgement, paint: Paint, width: int) -> str:
+def details(subject: Judgement, paint: Paint, width: int) -> str:
+    """Its headline, then every finding with place, remedy and numbers."""
     blocks = [_findings(subject, group, paint, width) for group in _grouped(subject)]
     blocks += [_outcome(outcome, paint, width) for outcome in _unexplained(subject)]
     if subject.verdict is Verdict.INCONCLUSIVE:
         blocks.append(wrapped(sees_in_words(subject), "  ", width))
         blocks.append(wrapped(left_out(subject), "  ", width))
-    headline = _headline(subject, paint, column=len(subject.name))
-    return "\n\n".join([headline, *("\n".join(block) for block in blocks if block)])
+    first = headline(subject, paint, column=len(subject.name))
+    return "\n\n".join([first, *("\n".join(block) for block in blocks if block)])
 
 
 def _grouped(subject: Judgement) -> list[list[Finding]]:

@@ -21,6 +21,7 @@ from backproof.definition.routes.plain import plain_apply
 from backproof.definition.routes.traced import traced_apply
 from backproof.definition.written import Method, Written
 from backproof.errors import NoDerivative
+from backproof.function_class import WATCHERS
 
 _FLAT = SIMPLE | {Tensor, torch.nn.Parameter}
 
@@ -53,11 +54,12 @@ def apply_of(written: Written, policies: Policies) -> Callable[..., Any]:
     )
 
 
-def _choosing(
+def _choosing(  # noqa: C901 - a function more costs a tenth of the call
     written: Written, *, flat: Method, tree: Method, traced: Method, everywhere: Method
 ) -> Callable[..., Any]:
     """`apply`, whose every line is paid for in each eager call."""
     binds, flat_types = written.binds, _FLAT
+    owner, watchers = written.owner, WATCHERS
     functorch, modes = private.functorch_active, private.dispatch_modes
     tracing, forward_mode = private.tracing_state, private.forward_mode
     compiling, fx = torch.compiler.is_dynamo_compiling, private.fx_tracing
@@ -71,6 +73,9 @@ def _choosing(
             arguments = written.bound(arguments, keywords)
         if compiling():
             return traced(*arguments)
+        if watchers:
+            for watch in watchers:
+                watch(owner, arguments)
         if (
             functorch()
             or modes()
@@ -90,6 +95,9 @@ def _with_keywords(apply: Callable[..., Any], written: Written) -> Callable[...,
     def bound(*arguments: Any, **keywords: Any) -> Any:
         if keywords or written.binds:
             arguments = written.bound(arguments, keywords)
+        if not torch.compiler.is_compiling():
+            for watch in WATCHERS:
+                watch(written.owner, arguments)
         return apply(*arguments)
 
     return bound

@@ -1,0 +1,67 @@
+"""What is known of a Function when its program ends -> a judgement."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from backproof.audit.ledger import Ledger
+from backproof.battery.verdict import GRADIENT
+from backproof.codes import page
+from backproof.records import Judgement, Outcome, Status, Usage, Verdict, undecided
+from backproof.report.merging import together
+from backproof.subject import subject_of
+
+
+def merged(
+    ledger: Ledger, judgements: Sequence[Judgement], notes: Sequence[str]
+) -> Judgement:
+    """What several calls of one Function say together."""
+    said = [_undecided(note, Status.NOT_APPLICABLE) for note in notes]
+    found = together(judgements)
+    return dataclasses.replace(
+        found,
+        name=ledger.identity.name,
+        outcomes=(*found.outcomes, *said),
+        usage=_usage(ledger),
+    )
+
+
+def unverified(ledger: Ledger, reasons: Sequence[str]) -> Judgement:
+    """A Function that was called, and of which no call could be judged."""
+    subject = subject_of(ledger.written, name=ledger.identity.name)
+    where = subject.where
+    if not reasons:
+        reasons = [_why_not(ledger)]
+    unlike = list(dict.fromkeys(reasons))
+    return Judgement(
+        name=ledger.identity.name,
+        file=where.file if where else "",
+        line=where.line if where else None,
+        verdict=Verdict.INCONCLUSIVE,
+        outcomes=tuple(_undecided(one, Status.INCONCLUSIVE) for one in unlike),
+        usage=_usage(ledger),
+    )
+
+
+def _usage(ledger: Ledger) -> Usage:
+    return Usage(
+        calls=ledger.calls,
+        signatures=len(ledger.signatures),
+        checked=len(ledger.checked),
+        package=ledger.package,
+        unrecorded=dict(ledger.unrecorded),
+    )
+
+
+def _why_not(ledger: Ledger) -> str:
+    """Why no call was kept, from the reasons that were counted."""
+    if not ledger.unrecorded:
+        return "no call of it could be kept"
+    reason, _ = ledger.unrecorded.most_common(1)[0]
+    return f"nothing to replay: {reason}"
+
+
+def _undecided(words: str, status: Status) -> Outcome:
+    law = page(GRADIENT).title
+    return Outcome(GRADIENT, law, "recorded calls", status, (undecided(words),))

@@ -1,0 +1,250 @@
+"""Kept calls -> judgements, within a time for all of them together.
+
+In rounds, so that no Function starves another: first one call of each before the laws
+that find most, then the other calls, then the remaining laws.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+
+from backproof.audit.identity import Identity
+from backproof.audit.journal import Entry, Journal
+from backproof.audit.judgements import merged, unverified
+from backproof.audit.ledger import KeptCall, Ledger
+from backproof.audit.replay import CannotReplay, Replay, default_dtype, has_objects
+from backproof.battery.budget import Budget
+from backproof.battery.check import judge
+from backproof.battery.hearing import OnBroken
+from backproof.battery.laws import LAWS
+from backproof.errors import BadInput
+from backproof.function_class import unwatched
+from backproof.inputs.raised import own_line
+from backproof.records import Judgement, Status, Verdict
+from backproof.report import Report
+from backproof.report.environment import environment
+from backproof.trial import Trial
+from backproof.trial.random_state import preserved
+
+if TYPE_CHECKING:
+    from backproof.audit.recording import Recording
+
+SECONDS = 60.0
+"""What all replays together may take by default."""
+
+FIRST = ("BP501", "BP502", "BP109", "BP101", "BP106", "BP110", "BP104", "BP108")
+"""What every kept call is asked: is this the gradient of what forward did?"""
+
+_NOT_HERE = ("BP505",)  # a kernel that trusts its sizes would take the program down
+_AFTER = tuple(
+    one.code for one in LAWS if one.code not in FIRST and one.code not in _NOT_HERE
+)
+_NOT_IMPLEMENTED = "NotImplementedError"
+_LEAST = 1.0  # seconds that a replay gets at least, while there are any
+_FOR_THE_FIRST = 0.8  # of the time, that further calls and laws may not take
+
+
+_Job = tuple[Ledger, KeptCall, tuple[str, ...]]
+
+
+@dataclass
+class _File:
+    """What is known about one Function."""
+
+    judgements: list[Judgement] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Verification:
+    """The replays of one process.
+
+    Attributes:
+        left: seconds that may still be spent.
+        fresh: name and verdict of what the last `verify` has judged, a call each.
+    """
+
+    def __init__(
+        self,
+        *,
+        seconds: float = SECONDS,
+        seed: int = 0,
+        journal: Journal | None = None,
+        on_function: Callable[[str, int, int], None] = lambda name, done, of: None,
+        on_broken: OnBroken = lambda outcome, examination: None,
+    ) -> None:
+        if not seconds > 0:
+            raise BadInput(f"seconds for verification must be above 0, not {seconds}")
+        self.left, self._seconds, self._seed = seconds, seconds, seed
+        self._journal = journal or Journal()
+        self._on_function, self._on_broken = on_function, on_broken
+        self._files: dict[Identity, _File] = {}
+        self.fresh: list[tuple[str, Verdict]] = []
+
+    def verify(self, recording: Recording) -> None:
+        """Replay what is kept, and let it go."""
+        self.fresh = []
+        waiting = [ledger for ledger in recording.ledgers.values() if ledger.kept]
+        if not waiting:
+            return
+        with unwatched(), preserved():
+            rounds: list[list[_Job]] = [
+                [(one, one.kept[0], FIRST) for one in waiting if self._is_new(one)],
+                [(one, call, FIRST) for one, call in _in_turn(waiting, self._is_new)],
+                [(one, one.kept[0], _AFTER) for one in waiting if self._is_new(one)],
+            ]
+            for number, jobs in enumerate(rounds):
+                reserve = 0.0 if number == 0 else self._seconds * (1 - _FOR_THE_FIRST)
+                self._work(jobs, reserve)
+        recording.let_go()
+
+    def report(self, recording: Recording) -> Report:
+        """What is known by now, one subject for each Function that was called."""
+        subjects = [
+            self._judgement(ledger)
+            for ledger in sorted(
+                recording.ledgers.values(), key=lambda one: (one.package, one.identity)
+            )
+        ]
+        made = environment(torch=str(torch.__version__), seed=self._seed)
+        return Report(made, tuple(subjects))
+
+    def _judgement(self, ledger: Ledger) -> Judgement:
+        known = self._files.get(ledger.identity, _File())
+        if known.judgements:
+            return merged(ledger, known.judgements, known.notes)
+        reasons = known.reasons
+        if not reasons and ledger.kept:
+            reasons = [
+                f"not reached: the {self._seconds:g} s for all were spent before"
+            ]
+        return unverified(ledger, reasons)
+
+    def _is_new(self, ledger: Ledger) -> bool:
+        return not self._files.setdefault(ledger.identity, _File()).judgements
+
+    def _work(
+        self,
+        jobs: Sequence[_Job],
+        reserve: float,
+    ) -> None:
+        for number, (ledger, call, laws) in enumerate(jobs):
+            available = self.left - reserve
+            if available <= 0:
+                return
+            self._on_function(ledger.identity.name, number, len(jobs))
+            share = max(_LEAST, available / (len(jobs) - number))
+            start = time.perf_counter()
+            try:
+                self._replay(ledger, call, laws, share)
+            finally:
+                self.left -= time.perf_counter() - start
+
+    def _replay(
+        self, ledger: Ledger, call: KeptCall, laws: tuple[str, ...], seconds: float
+    ) -> None:
+        known = self._files.setdefault(ledger.identity, _File())
+        if laws is _AFTER and known.judgements and _is_settled(known.judgements):
+            return
+        try:
+            with default_dtype(call.default_dtype):
+                judgement, unread = self._judged(ledger, call, laws, seconds)
+            _refuse(judgement, objects=has_objects(call))
+        except CannotReplay as error:
+            known.reasons.append(str(error))
+            return
+        except BadInput as error:
+            known.reasons.append(_sentence(error, ledger.identity.name))
+            return
+        except Exception as error:  # a defect of ours must not take the others along
+            line = own_line(error)
+            place = f" at {line}" if line else ""
+            known.reasons.append(
+                f"it could not be replayed{place}: {type(error).__name__}: {error}"
+            )
+            return
+        ledger.checked.add(call.signature)
+        known.judgements.append(judgement)
+        self.fresh.append((ledger.identity.name, judgement.verdict))
+        for name in unread:
+            note = (
+                f"`{name}` was not judged: forward does not read it, its gradient is "
+                "that of a tensor that an argument holds"
+            )
+            if note not in known.notes:
+                known.notes.append(note)
+
+    def _judged(
+        self, ledger: Ledger, call: KeptCall, laws: tuple[str, ...], seconds: float
+    ) -> tuple[Judgement, list[str]]:
+        replay = Replay(ledger.identity, call)
+        where = replay.subject.where
+        file, line = (where.file, where.line) if where else ("", None)
+
+        def enter(phase: str, code: str) -> None:
+            self._journal.note(Entry(ledger.identity.name, file, line, phase, code))
+
+        enter("forward", FIRST[0])
+        with torch.inference_mode(mode=False):
+            trial = Trial(replay.subject, replay.case, seed=self._seed)
+            case, unread = replay.read(trial)
+        try:
+            judgement = judge(
+                replay.subject,
+                [case],
+                seed=self._seed,
+                laws=laws,
+                contexts="none",
+                budget=Budget(seconds=seconds),
+                on_phase=enter,
+                on_broken=self._on_broken,
+            )
+        finally:
+            self._journal.clear()
+        return judgement, unread
+
+
+def _in_turn(
+    ledgers: Sequence[Ledger], is_new: Callable[[Ledger], bool]
+) -> Iterator[tuple[Ledger, KeptCall]]:
+    """The calls of all Functions in turn, without the first of those that are new."""
+    rows = [list(one.kept[1:] if is_new(one) else one.kept) for one in ledgers]
+    for column in range(max(map(len, rows), default=0)):
+        for ledger, row in zip(ledgers, rows, strict=True):
+            if column < len(row):
+                yield ledger, row[column]
+
+
+def _refuse(judgement: Judgement, *, objects: bool) -> None:
+    """Take no crash for a fault that is a refusal, or comes of the replay.
+
+    Raises:
+        CannotReplay: with what it is.
+    """
+    if judgement.verdict is not Verdict.CRASHED:
+        return
+    words = next(
+        (o.words for o in judgement.outcomes if o.status is Status.CRASHED), ""
+    )
+    what = words.partition("\n")[2] or words
+    if _NOT_IMPLEMENTED in words:
+        raise CannotReplay(f"it refuses a gradient: {what}")
+    if objects:
+        raise CannotReplay(
+            "an argument holds tensors that a replay could not connect with the "
+            f"others: {what}"
+        )
+
+
+def _is_settled(judgements: Sequence[Judgement]) -> bool:
+    """Whether a verdict stands that more laws could not change."""
+    return any(one.verdict in (Verdict.CRASHED, Verdict.WRONG) for one in judgements)
+
+
+def _sentence(error: BadInput, name: str) -> str:
+    return str(error).removeprefix(f"{name}: ")

@@ -1,0 +1,97 @@
+"""The audit of one process, from before torch is loaded to its report.
+
+Imports no torch itself: a process that never loads it is left alone.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from typing import TYPE_CHECKING
+
+from backproof.audit.arrival import when_imported
+from backproof.audit.journal import Journal
+from backproof.audit.settings import Settings
+
+if TYPE_CHECKING:
+    from backproof.audit.recording import Recording
+    from backproof.audit.verification import Verification
+    from backproof.records import Verdict
+    from backproof.report import Report
+
+
+class Watching:
+    """Records from the moment at which torch arrives, and verifies when asked to.
+
+    Attributes:
+        recording: what was seen; None while torch is not there.
+    """
+
+    def __init__(self, settings: Settings, journal: Journal | None = None) -> None:
+        self.recording: Recording | None = None
+        self._settings = settings
+        self._journal = journal
+        self._verification: Verification | None = None
+        self._patches = ExitStack()
+
+    def start(self) -> None:
+        """From here on, or from where torch is loaded."""
+        when_imported("torch", self._begin)
+
+    def stop(self) -> None:
+        """Leave torch as it was."""
+        self._patches.close()
+
+    def verify(self) -> None:
+        """Replay what was kept since the last time, quietly, and let it go."""
+        if self.recording is not None:
+            with _quietly():
+                self._verifying().verify(self.recording)
+
+    def fresh_verdicts(self) -> list[tuple[str, Verdict]]:
+        """(name, verdict) of each Function that the last `verify` has looked at."""
+        return self._verification.fresh if self._verification is not None else []
+
+    def report(self) -> Report | None:
+        """What is known by now; None where no torch was loaded."""
+        if self.recording is None:
+            return None
+        return self._verifying().report(self.recording)
+
+    def _begin(self) -> None:
+        from backproof.audit import hook
+        from backproof.audit.recording import Recording
+
+        told = self._settings
+        recording = Recording(
+            calls=told.calls,
+            memory=told.bytes,
+            only=told.only,
+            on_function=self._journal.meet if self._journal else None,
+        )
+        self._patches.enter_context(hook.watched(recording.watch))
+        self.recording = recording
+
+    def _verifying(self) -> Verification:
+        if self._verification is None:
+            from backproof.audit.verification import Verification
+
+            told = self._settings
+            self._verification = Verification(
+                seconds=told.seconds, seed=told.seed, journal=self._journal
+            )
+        return self._verification
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Replays print and warn a second time; that is not the program's output."""
+    with (
+        warnings.catch_warnings(),
+        redirect_stdout(io.StringIO()),
+        redirect_stderr(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        yield
