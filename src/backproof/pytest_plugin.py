@@ -7,6 +7,8 @@ without the option, and loads torch never.
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +124,8 @@ def pytest_configure(config: pytest.Config) -> None:
         except BadInput as error:
             raise pytest.UsageError(f"backproof: {error}") from error
         config.pluginmanager.register(_Plugin(session), "backproof-session")
+    elif "BACKPROOF_AUDIT_FOLDER" in os.environ:
+        config.pluginmanager.register(_UnderAudit(), "backproof-under-audit")
 
 
 class _Plugin:
@@ -157,6 +161,16 @@ class _Plugin:
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
         self._session.stop()
+
+
+class _UnderAudit:
+    """`backproof audit -- pytest`: verify after each test, as `--backproof` does."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self) -> None:
+        from backproof.audit.process import verify_now
+
+        verify_now()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -200,7 +214,5 @@ def _names(given: str | Sequence[str], what: str) -> tuple[str, ...]:
 
 def _devices() -> tuple[str, ...]:
     """The CPU, and a GPU if the suite has loaded a torch that has one."""
-    import sys
-
     torch = sys.modules.get("torch")
     return ("cpu", "cuda") if torch and torch.cuda.is_available() else ("cpu",)

@@ -28,7 +28,7 @@ Watch = Callable[[type, tuple[Any, ...]], None]
 """Told of a call before it runs: the class and the positional arguments."""
 
 _ADDED = "_added_by_backproof"
-_patches = 0  # recordings that rely on it
+_relying: list[Watch] = []  # on the patch, until the last of them has ended
 
 
 @contextmanager
@@ -44,18 +44,17 @@ def watched(watch: Watch) -> Iterator[None]:
             "calls of custom Functions are seen; check them one by one with "
             "`backproof check`"
         )
-    global _patches
-    if not _patches:
+    if not _relying:
         _patch()
-    _patches += 1
+    _relying.append(watch)
     WATCHERS.append(watch)
     try:
         yield
     finally:
         if watch in WATCHERS:
             WATCHERS.remove(watch)
-        _patches -= 1
-        if not _patches:
+        _relying.remove(watch)
+        if not _relying:
             _unpatch()
 
 

@@ -10,7 +10,6 @@ from backproof.battery.verdict import GRADIENT
 from backproof.codes import page
 from backproof.records import Judgement, Outcome, Status, Usage, Verdict, undecided
 from backproof.report.merging import together
-from backproof.subject import subject_of
 
 
 def merged(
@@ -19,9 +18,12 @@ def merged(
     """What several calls of one Function say together."""
     said = [_undecided(note, Status.NOT_APPLICABLE) for note in notes]
     found = together(judgements)
+    file, line = ledger.place
     return dataclasses.replace(
         found,
         name=ledger.identity.name,
+        file=file,
+        line=line,
         outcomes=(*found.outcomes, *said),
         usage=_usage(ledger),
     )
@@ -29,15 +31,14 @@ def merged(
 
 def unverified(ledger: Ledger, reasons: Sequence[str]) -> Judgement:
     """A Function that was called, and of which no call could be judged."""
-    subject = subject_of(ledger.written, name=ledger.identity.name)
-    where = subject.where
+    file, line = ledger.place
     if not reasons:
         reasons = [_why_not(ledger)]
     unlike = list(dict.fromkeys(reasons))
     return Judgement(
         name=ledger.identity.name,
-        file=where.file if where else "",
-        line=where.line if where else None,
+        file=file,
+        line=line,
         verdict=Verdict.INCONCLUSIVE,
         outcomes=tuple(_undecided(one, Status.INCONCLUSIVE) for one in unlike),
         usage=_usage(ledger),

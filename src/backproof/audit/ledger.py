@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backproof.audit.identity import Identity
+from backproof.records import Location
 
 Signature = tuple[Any, ...]
 """Of each leaf of the arguments: shape, strides, dtype and need of a gradient, or type."""
@@ -63,6 +64,7 @@ class Ledger:
     Attributes:
         identity: the place of its source.
         written: a class of it, the first that was met.
+        where: where that is written; asked early, a script's own file is gone at exit.
         package: the installed package it belongs to; empty for the program's own.
         calls: how often it was called; a level of torch.func is no call of its own.
         unrecorded: calls that could not be kept, by reason.
@@ -75,12 +77,18 @@ class Ledger:
     identity: Identity
     written: type
     package: str
+    where: Location | None = None
     calls: int = 0
     unrecorded: Counter[str] = field(default_factory=Counter)
     signatures: set[Signature] = field(default_factory=set)
     checked: set[Signature] = field(default_factory=set)
     kinds: dict[Signature, Kind] = field(default_factory=dict)
     classes: int = 0
+
+    @property
+    def place(self) -> tuple[str, int | None]:
+        """File and line; an empty file where there is no source."""
+        return (self.where.file, self.where.line) if self.where else ("", None)
 
     @property
     def kept(self) -> list[KeptCall]:

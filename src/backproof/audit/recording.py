@@ -154,7 +154,8 @@ class Recording:
                 identity = identity_of(written)
                 ledger = self.ledgers.get(identity)
                 if ledger is None:
-                    ledger = Ledger(identity, written, package_of(written))
+                    where = subject_of(written).where
+                    ledger = Ledger(identity, written, package_of(written), where)
                     self.ledgers[identity] = ledger
                     self._tell(ledger)
                 ledger.classes += 1
@@ -167,8 +168,7 @@ class Recording:
 
     def _tell(self, ledger: Ledger) -> None:
         if self._on_function is not None:
-            where = subject_of(ledger.written).where
-            file, line = (where.file, where.line) if where else ("", None)
+            file, line = ledger.place
             self._on_function(ledger.identity.name, file, line)
 
     def _wanted(self, cls: type) -> bool:

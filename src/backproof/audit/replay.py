@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from backproof import tree
-from backproof.audit.identity import Identity, calls_directly
+from backproof.audit.identity import calls_directly
 from backproof.audit.kept import KeptObject, KeptTensor
-from backproof.audit.ledger import KeptCall
+from backproof.audit.ledger import KeptCall, Ledger
 from backproof.audit.objects import held_by, is_opaque, renewed
 from backproof.function_class import own_method
 from backproof.subject import Case, subject_of
@@ -32,7 +32,7 @@ class Replay:
         case: its arguments.
     """
 
-    def __init__(self, identity: Identity, call: KeptCall) -> None:
+    def __init__(self, ledger: Ledger, call: KeptCall) -> None:
         leaves = [leaf for _, leaf in tree.leaves(call.arguments, "")]
         kept = [_is_kept(leaf) for leaf in leaves]
         self._opaque = [
@@ -54,8 +54,10 @@ class Replay:
         self._apply: Callable[..., Any] = calls_directly(call.written)
         with torch.inference_mode(mode=False):
             self._leaves = [_given(leaf) for leaf in leaves]
-        subject = subject_of(call.written, name=identity.name)
-        self.subject = dataclasses.replace(subject, function=self._again)
+        subject = subject_of(call.written, name=ledger.identity.name)
+        self.subject = dataclasses.replace(
+            subject, function=self._again, where=ledger.where
+        )
         self.case = self._case(excluding=set())
 
     def read(self, trial: Trial) -> tuple[Case, list[str]]:

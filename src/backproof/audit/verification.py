@@ -103,10 +103,16 @@ class Verification:
                 self._work(jobs, reserve)
         recording.let_go()
 
-    def report(self, recording: Recording) -> Report:
-        """What is known by now, one subject for each Function that was called."""
+    def report(self, recording: Recording, *, because: str = "") -> Report:
+        """What is known by now, one subject for each Function that was called.
+
+        `because` says why kept calls were not replayed, by default for want of time.
+        """
+        because = because or (
+            f"not reached: the {self._seconds:g} s for all were spent before"
+        )
         subjects = [
-            self._judgement(ledger)
+            self._judgement(ledger, because)
             for ledger in sorted(
                 recording.ledgers.values(), key=lambda one: (one.package, one.identity)
             )
@@ -114,15 +120,13 @@ class Verification:
         made = environment(torch=str(torch.__version__), seed=self._seed)
         return Report(made, tuple(subjects))
 
-    def _judgement(self, ledger: Ledger) -> Judgement:
+    def _judgement(self, ledger: Ledger, because: str) -> Judgement:
         known = self._files.get(ledger.identity, _File())
         if known.judgements:
             return merged(ledger, known.judgements, known.notes)
         reasons = known.reasons
         if not reasons and ledger.kept:
-            reasons = [
-                f"not reached: the {self._seconds:g} s for all were spent before"
-            ]
+            reasons = [because]
         return unverified(ledger, reasons)
 
     def _is_new(self, ledger: Ledger) -> bool:
@@ -182,9 +186,8 @@ class Verification:
     def _judged(
         self, ledger: Ledger, call: KeptCall, laws: tuple[str, ...], seconds: float
     ) -> tuple[Judgement, list[str]]:
-        replay = Replay(ledger.identity, call)
-        where = replay.subject.where
-        file, line = (where.file, where.line) if where else ("", None)
+        replay = Replay(ledger, call)
+        file, line = ledger.place
 
         def enter(phase: str, code: str) -> None:
             self._journal.note(Entry(ledger.identity.name, file, line, phase, code))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from backproof.records import Verdict
     from backproof.report import Report
 
+OnFunction = Callable[[str, int, int], None]
+"""Told which Function is replayed next, and how many of how many are done."""
+
 
 class Watching:
     """Records from the moment at which torch arrives, and verifies when asked to.
@@ -29,10 +32,16 @@ class Watching:
         recording: what was seen; None while torch is not there.
     """
 
-    def __init__(self, settings: Settings, journal: Journal | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        journal: Journal | None = None,
+        on_function: OnFunction = lambda name, done, of: None,
+    ) -> None:
         self.recording: Recording | None = None
         self._settings = settings
         self._journal = journal
+        self._on_function = on_function
         self._verification: Verification | None = None
         self._patches = ExitStack()
 
@@ -44,6 +53,13 @@ class Watching:
         """Leave torch as it was."""
         self._patches.close()
 
+    def start_over(self) -> None:
+        """Forget what was seen: that was another process."""
+        if self.recording is not None:
+            self.stop()
+            self._verification = None
+            self._begin()
+
     def verify(self) -> None:
         """Replay what was kept since the last time, quietly, and let it go."""
         if self.recording is not None:
@@ -54,11 +70,14 @@ class Watching:
         """(name, verdict) of each Function that the last `verify` has looked at."""
         return self._verification.fresh if self._verification is not None else []
 
-    def report(self) -> Report | None:
-        """What is known by now; None where no torch was loaded."""
+    def report(self, *, because: str = "") -> Report | None:
+        """What is known by now; None where no torch was loaded.
+
+        `because` says why calls were not replayed.
+        """
         if self.recording is None:
             return None
-        return self._verifying().report(self.recording)
+        return self._verifying().report(self.recording, because=because)
 
     def _begin(self) -> None:
         from backproof.audit import hook
@@ -73,6 +92,11 @@ class Watching:
         )
         self._patches.enter_context(hook.watched(recording.watch))
         self.recording = recording
+        if told.when == "step":
+            from torch.optim.optimizer import register_optimizer_step_post_hook
+
+            handle = register_optimizer_step_post_hook(lambda *_: self.verify())
+            self._patches.callback(handle.remove)
 
     def _verifying(self) -> Verification:
         if self._verification is None:
@@ -80,7 +104,10 @@ class Watching:
 
             told = self._settings
             self._verification = Verification(
-                seconds=told.seconds, seed=told.seed, journal=self._journal
+                seconds=told.seconds,
+                seed=told.seed,
+                journal=self._journal,
+                on_function=self._on_function,
             )
         return self._verification
 

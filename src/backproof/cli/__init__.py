@@ -13,7 +13,7 @@ import click
 
 from backproof.errors import BadInput
 
-_COMMANDS = ("check", "explain", "show")
+_COMMANDS = ("audit", "check", "explain", "show")
 
 
 class _Refusal(click.ClickException):
@@ -59,6 +59,7 @@ _HELP = """Custom gradients for PyTorch that people can trust.
 Examples:
   backproof check mykernels.py      # a verdict for each Function in it
   backproof check examples/ --strict
+  backproof audit train.py          # every Function that a program runs
   backproof explain BP101           # what a code means, and what to do
 """  # click takes the backspace as: do not rewrap what follows
 

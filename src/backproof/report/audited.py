@@ -109,7 +109,7 @@ def _group(
 
 def _used(subject: Judgement) -> str:
     usage = subject.usage
-    if usage is None:
+    if usage is None or not usage.calls:
         return ""
     calls = f"{usage.calls:,} call{'' if usage.calls == 1 else 's'}"
     said = f"{calls}, {usage.checked} of {usage.signatures:,} signatures checked"
