@@ -165,6 +165,7 @@ class Usage:
         checked: of how many of them a call was replayed.
         package: the installed package it belongs to; empty for the program's own.
         unrecorded: calls that could not be kept, by reason.
+        notes: what the verdict rests on beside the laws, a sentence each.
     """
 
     calls: int
@@ -172,6 +173,7 @@ class Usage:
     checked: int
     package: str = ""
     unrecorded: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

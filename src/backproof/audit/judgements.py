@@ -16,7 +16,6 @@ def merged(
     ledger: Ledger, judgements: Sequence[Judgement], notes: Sequence[str]
 ) -> Judgement:
     """What several calls of one Function say together."""
-    said = [_undecided(note, Status.NOT_APPLICABLE) for note in notes]
     found = together(judgements)
     file, line = ledger.place
     return dataclasses.replace(
@@ -24,8 +23,7 @@ def merged(
         name=ledger.identity.name,
         file=file,
         line=line,
-        outcomes=(*found.outcomes, *said),
-        usage=_usage(ledger),
+        usage=dataclasses.replace(_usage(ledger), notes=tuple(notes)),
     )
 
 
@@ -40,7 +38,7 @@ def unverified(ledger: Ledger, reasons: Sequence[str]) -> Judgement:
         file=file,
         line=line,
         verdict=Verdict.INCONCLUSIVE,
-        outcomes=tuple(_undecided(one, Status.INCONCLUSIVE) for one in unlike),
+        outcomes=tuple(map(_undecided, unlike)),
         usage=_usage(ledger),
     )
 
@@ -63,6 +61,8 @@ def _why_not(ledger: Ledger) -> str:
     return f"nothing to replay: {reason}"
 
 
-def _undecided(words: str, status: Status) -> Outcome:
+def _undecided(words: str) -> Outcome:
     law = page(GRADIENT).title
-    return Outcome(GRADIENT, law, "recorded calls", status, (undecided(words),))
+    return Outcome(
+        GRADIENT, law, "recorded calls", Status.INCONCLUSIVE, (undecided(words),)
+    )

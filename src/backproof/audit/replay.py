@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -16,8 +16,12 @@ from backproof.audit.kept import KeptObject, KeptTensor
 from backproof.audit.ledger import KeptCall, Ledger
 from backproof.audit.objects import held_by, is_opaque, renewed
 from backproof.function_class import own_method
+from backproof.probe import Domain
 from backproof.subject import Case, subject_of
 from backproof.trial import Refused, Trial
+
+
+_ROUNDINGS = 16.0  # by which what is symmetric by meaning may be off, as `a @ a.mT` is
 
 
 class CannotReplay(Exception):
@@ -85,6 +89,20 @@ class Replay:
             if torch.equal(after.nan_to_num(), graph.values.nan_to_num()):
                 unread[k] = trial.inputs[n].name
         return self._case(excluding=set(unread)), list(unread.values())
+
+    def symmetric(self, trial: Trial, calls: Sequence[KeptCall]) -> dict[str, Domain]:
+        """The inputs that were symmetric matrices in all of `calls`, by name.
+
+        An eigenvalue or a solve by Cholesky is meant for such alone, and its gradient is
+        right along symmetric directions only.
+        """
+        rows = [[x for _, x in tree.leaves(call.arguments, "")] for call in calls]
+        return {
+            trial.names[k]: Domain(structure="sym")
+            for k, leaf in enumerate(self._leaves)
+            if _needs(leaf)
+            and all(k < len(row) and _is_symmetric(_given(row[k])) for row in rows)
+        }
 
     def _case(self, excluding: set[int]) -> Case:
         given = [
@@ -155,6 +173,16 @@ def _is_freed(tensor: Tensor) -> bool:
         and not tensor.is_meta
         and tensor.untyped_storage().nbytes() == 0
     )
+
+
+def _is_symmetric(leaf: Any) -> bool:
+    if not isinstance(leaf, Tensor) or leaf.layout is not torch.strided:
+        return False
+    if leaf.dim() < 2 or not leaf.shape[-1] == leaf.shape[-2] > 1 or not leaf.numel():
+        return False
+    values = leaf.detach()
+    rounding = _ROUNDINGS * torch.finfo(values.dtype).eps * values.abs().max()
+    return bool((values - values.mT).abs().max() <= rounding)
 
 
 def _needs(leaf: Any) -> bool:

@@ -6,8 +6,9 @@ that find most, then the other calls, then the remaining laws.
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,15 @@ from backproof.battery.budget import Budget
 from backproof.battery.check import judge
 from backproof.battery.hearing import OnBroken
 from backproof.battery.laws import LAWS
+from backproof.battery.verdict import GRADIENT
 from backproof.errors import BadInput
 from backproof.function_class import unwatched
 from backproof.inputs.raised import own_line
+from backproof.probe import Domain
 from backproof.records import Judgement, Status, Verdict
 from backproof.report import Report
 from backproof.report.environment import environment
+from backproof.subject import Case
 from backproof.trial import Trial
 from backproof.trial.random_state import preserved
 
@@ -44,6 +48,14 @@ _NOT_HERE = ("BP505",)  # a kernel that trusts its sizes would take the program 
 _AFTER = tuple(
     one.code for one in LAWS if one.code not in FIRST and one.code not in _NOT_HERE
 )
+_UNREAD = (
+    "`{}` was not judged: forward does not read it, its gradient is that of a tensor "
+    "that an argument holds"
+)
+_SYMMETRIC = (
+    "`{}` was symmetric in every recorded call, and its gradient is right along "
+    "symmetric directions only"
+)
 _NOT_IMPLEMENTED = "NotImplementedError"
 _LEAST = 1.0  # seconds that a replay gets at least, while there are any
 _FOR_THE_FIRST = 0.8  # of the time, that further calls and laws may not take
@@ -59,6 +71,7 @@ class _File:
     judgements: list[Judgement] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    domains: Mapping[str, Domain] = field(default_factory=dict)
 
 
 class Verification:
@@ -157,7 +170,7 @@ class Verification:
             return
         try:
             with default_dtype(call.default_dtype):
-                judgement, unread = self._judged(ledger, call, laws, seconds)
+                judgement, notes = self._judged(ledger, call, laws, seconds, known)
             _refuse(judgement, objects=has_objects(call))
         except CannotReplay as error:
             known.reasons.append(str(error))
@@ -175,17 +188,17 @@ class Verification:
         ledger.checked.add(call.signature)
         known.judgements.append(judgement)
         self.fresh.append((ledger.identity.name, judgement.verdict))
-        for name in unread:
-            note = (
-                f"`{name}` was not judged: forward does not read it, its gradient is "
-                "that of a tensor that an argument holds"
-            )
-            if note not in known.notes:
-                known.notes.append(note)
+        known.notes += [note for note in notes if note not in known.notes]
 
     def _judged(
-        self, ledger: Ledger, call: KeptCall, laws: tuple[str, ...], seconds: float
+        self,
+        ledger: Ledger,
+        call: KeptCall,
+        laws: tuple[str, ...],
+        seconds: float,
+        known: _File,
     ) -> tuple[Judgement, list[str]]:
+        """The judgement of a call, and what it rests on."""
         replay = Replay(ledger, call)
         file, line = ledger.place
 
@@ -196,8 +209,11 @@ class Verification:
         with torch.inference_mode(mode=False):
             trial = Trial(replay.subject, replay.case, seed=self._seed)
             case, unread = replay.read(trial)
-        try:
-            judgement = judge(
+        if known.domains:
+            case = dataclasses.replace(case, domains=known.domains)
+
+        def judged(case: Case) -> Judgement:
+            return judge(
                 replay.subject,
                 [case],
                 seed=self._seed,
@@ -207,9 +223,20 @@ class Verification:
                 on_phase=enter,
                 on_broken=self._on_broken,
             )
+
+        notes = [_UNREAD.format(name) for name in unread]
+        try:
+            found = judged(case)
+            if _is_broken(found) and not known.domains:
+                domains = replay.symmetric(trial, ledger.kept)
+                if domains:
+                    along = judged(dataclasses.replace(case, domains=domains))
+                    if along.verdict is Verdict.PASS:
+                        found, known.domains = along, domains
+                        notes += [_SYMMETRIC.format(name) for name in domains]
         finally:
             self._journal.clear()
-        return judgement, unread
+        return found, notes
 
 
 def _in_turn(
@@ -221,6 +248,12 @@ def _in_turn(
         for ledger, row in zip(ledgers, rows, strict=True):
             if column < len(row):
                 yield ledger, row[column]
+
+
+def _is_broken(judgement: Judgement) -> bool:
+    """Whether the gradient itself is wrong."""
+    outcome = judgement.outcome(GRADIENT)
+    return outcome is not None and outcome.status is Status.BROKEN
 
 
 def _refuse(judgement: Judgement, *, objects: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,13 +12,14 @@ import torch
 from torch import Tensor
 
 from backproof.battery.agreement import Yardstick
-from backproof.battery.inquiry import Inquiry
+from backproof.battery.inquiry import Inquiry, Kind
 from backproof.battery.inquiry.backward_noise import pull_nudged
 from backproof.battery.inquiry.base import Base, clean
 from backproof.battery.inquiry.float64_stage import (
     wide_inquiry,
 )
 from backproof.battery.inquiry.look import relative
+from backproof.battery.inquiry.stairs_apart import surrogates_apart
 from backproof.battery.two_stages import Gradient, judge_gradient
 from backproof.probe import stream
 from backproof.trial import BackwardRaised, Refused, Trial
@@ -74,7 +76,15 @@ class Examination:
 
     def _two_stages(self) -> Gradient:
         self.wide = wide_inquiry(self.trial, self.inquiry, seed=self.seed)
-        return judge_gradient(self.inquiry, self.wide)
+        found = judge_gradient(self.inquiry, self.wide)
+        if found.kind is not Kind.WRONG or found.precision_only:
+            return found
+        trial = self.trial if found.native is not None else self.wide_trial
+        wrong = found.decided_by.wrong_inputs
+        stairs = surrogates_apart(trial or self.trial, wrong, seed=self.seed)
+        if not stairs:
+            return found
+        return dataclasses.replace(found, kind=Kind.STAIRCASE, stairs=stairs)
 
     def _once(self, measure: Callable[[], Measured]) -> Measured:
         """A backward that has raised is not called again."""

@@ -43,6 +43,8 @@ class Gradient:
             was needed to decide.
         witnessed: inputs too weak to be seen in their own type, whose gradient is that of
             float64 but for this relative distance.
+        stairs: inputs of which alone forward is piecewise constant, and which backward
+            sends something; empty where it is so in all inputs together.
         precision_only: wrong in the inputs' own types and right in float64, or wrong by
             no more than a coarser type's rounding.
     """
@@ -53,6 +55,7 @@ class Gradient:
     wide: Conclusion | None = None
     departure: float | None = None
     witnessed: Mapping[str, float] = field(default_factory=dict)
+    stairs: tuple[str, ...] = ()
     precision_only: bool = False
 
 

@@ -103,6 +103,8 @@ def _group(
         if _key(subject) in accepted:
             finding = f"accepted: {finding}"
         yield from wrapped(finding, _INDENT, width)
+        for note in subject.usage.notes if subject.usage else ():
+            yield from wrapped(note, _INDENT, width)
         if subject.verdict is Verdict.SURROGATE:
             yield from wrapped(_surrogate(subject), _INDENT, width)
 

@@ -98,4 +98,5 @@ def _added(usages: Sequence[Usage | None]) -> Usage | None:
         checked=max(one.checked for one in known),
         package=known[0].package,
         unrecorded=reasons,
+        notes=tuple(dict.fromkeys(note for one in known for note in one.notes)),
     )

@@ -61,11 +61,13 @@ def judgement_from_dict(data: Mapping[str, Any]) -> Judgement:
 
 def _usage_to_dict(usage: Usage | None) -> dict[str, Any]:
     """Nothing at all where no program was watched."""
-    return {} if usage is None else {"usage": dataclasses.asdict(usage)}
+    if usage is None:
+        return {}
+    return {"usage": {**dataclasses.asdict(usage), "notes": list(usage.notes)}}
 
 
 def _usage_from_dict(data: Mapping[str, Any] | None) -> Usage | None:
-    return None if data is None else Usage(**data)
+    return None if data is None else Usage(**{**data, "notes": tuple(data["notes"])})
 
 
 def _outcome_to_dict(outcome: Outcome) -> dict[str, Any]:

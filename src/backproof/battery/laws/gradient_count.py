@@ -116,7 +116,9 @@ def _missing(examination: Examination, name: str) -> Evidence:
     found = examination.gradient
     names = found.decided_by.wrong_inputs
     alone = len(examination.trial.inputs) == 1
-    if found.kind is Kind.WRONG and (name in names or alone):
+    # Beside another input's surrogate too, where forward is no staircase of this one.
+    wrong = found.kind is Kind.WRONG or bool(found.stairs)
+    if wrong and (name in names or alone) and name not in found.stairs:
         return broken(
             f"`{name}` needs a gradient and gets None\n"
             "forward moves when it does, so the model never learns it",
