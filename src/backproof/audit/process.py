@@ -46,7 +46,7 @@ def verify_now() -> None:
     """Verify what this process has called so far, if it is under audit."""
     for process in _this:
         if not process.forked:
-            process.watching.verify()
+            process.watching.verify(last=False)
 
 
 class _Process:

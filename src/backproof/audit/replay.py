@@ -20,7 +20,6 @@ from backproof.probe import Domain
 from backproof.subject import Case, subject_of
 from backproof.trial import Refused, Trial
 
-
 _ROUNDINGS = 16.0  # by which what is symmetric by meaning may be off, as `a @ a.mT` is
 
 

@@ -72,7 +72,7 @@ class Session:
 
     def after_test(self, item: pytest.Item) -> None:
         """Verify what the test has called, before its fixtures go."""
-        self._watching.verify()
+        self._watching.verify(last=False)
         for name, verdict in self._watching.fresh_verdicts():
             if verdict is not Verdict.PASS:
                 item.user_properties.append((f"backproof {name}", verdict.value))

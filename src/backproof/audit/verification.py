@@ -58,7 +58,8 @@ _SYMMETRIC = (
 )
 _NOT_IMPLEMENTED = "NotImplementedError"
 _LEAST = 1.0  # seconds that a replay gets at least, while there are any
-_FOR_THE_FIRST = 0.8  # of the time, that further calls and laws may not take
+_FOR_THE_FIRST = 0.5  # of the time is for Functions that nothing is known of yet
+_TESTS = 10.0  # that may come, each with as many seconds
 
 
 _Job = tuple[Ledger, KeptCall, tuple[str, ...]]
@@ -99,8 +100,15 @@ class Verification:
         self._files: dict[Identity, _File] = {}
         self.fresh: list[tuple[str, Verdict]] = []
 
-    def verify(self, recording: Recording) -> None:
-        """Replay what is kept, and let it go."""
+    def verify(self, recording: Recording, *, last: bool = True) -> None:
+        """Replay what is kept, and let it go.
+
+        Args:
+            recording: what is kept.
+            last: whether nothing comes after it, so that all of the time may be spent.
+                Else a replay gets a tenth of what is left, or the first tests of a
+                suite would leave nothing to the others.
+        """
         self.fresh = []
         waiting = [ledger for ledger in recording.ledgers.values() if ledger.kept]
         if not waiting:
@@ -111,9 +119,9 @@ class Verification:
                 [(one, call, FIRST) for one, call in _in_turn(waiting, self._is_new)],
                 [(one, one.kept[0], _AFTER) for one in waiting if self._is_new(one)],
             ]
+            kept_back = 0.0 if last else _FOR_THE_FIRST * self._seconds
             for number, jobs in enumerate(rounds):
-                reserve = 0.0 if number == 0 else self._seconds * (1 - _FOR_THE_FIRST)
-                self._work(jobs, reserve)
+                self._work(jobs, 0.0 if number == 0 else kept_back, last=last)
         recording.let_go()
 
     def report(self, recording: Recording, *, because: str = "") -> Report:
@@ -121,9 +129,7 @@ class Verification:
 
         `because` says why kept calls were not replayed, by default for want of time.
         """
-        because = because or (
-            f"not reached: the {self._seconds:g} s for all were spent before"
-        )
+        because = because or self._not_reached
         subjects = [
             self._judgement(ledger, because)
             for ledger in sorted(
@@ -134,7 +140,7 @@ class Verification:
         return Report(made, tuple(subjects))
 
     def _judgement(self, ledger: Ledger, because: str) -> Judgement:
-        known = self._files.get(ledger.identity, _File())
+        known = self._file(ledger)
         if known.judgements:
             return merged(ledger, known.judgements, known.notes)
         reasons = known.reasons
@@ -143,19 +149,32 @@ class Verification:
         return unverified(ledger, reasons)
 
     def _is_new(self, ledger: Ledger) -> bool:
-        return not self._files.setdefault(ledger.identity, _File()).judgements
+        return not self._file(ledger).judgements
+
+    def _file(self, ledger: Ledger) -> _File:
+        return self._files.setdefault(ledger.identity, _File())
+
+    @property
+    def _not_reached(self) -> str:
+        return f"not reached: the {self._seconds:g} s for all were spent before"
 
     def _work(
         self,
         jobs: Sequence[_Job],
         reserve: float,
+        *,
+        last: bool,
     ) -> None:
         for number, (ledger, call, laws) in enumerate(jobs):
             available = self.left - reserve
             if available <= 0:
-                return
+                self._file(ledger).reasons.append(self._not_reached)
+                continue
             self._on_function(ledger.identity.name, number, len(jobs))
-            share = max(_LEAST, available / (len(jobs) - number))
+            share = available / (len(jobs) - number)
+            if not last:
+                share = min(share, available / _TESTS)
+            share = max(_LEAST, share)
             start = time.perf_counter()
             try:
                 self._replay(ledger, call, laws, share)
@@ -165,7 +184,7 @@ class Verification:
     def _replay(
         self, ledger: Ledger, call: KeptCall, laws: tuple[str, ...], seconds: float
     ) -> None:
-        known = self._files.setdefault(ledger.identity, _File())
+        known = self._file(ledger)
         if laws is _AFTER and known.judgements and _is_settled(known.judgements):
             return
         try:

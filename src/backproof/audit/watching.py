@@ -60,11 +60,14 @@ class Watching:
             self._verification = None
             self._begin()
 
-    def verify(self) -> None:
-        """Replay what was kept since the last time, quietly, and let it go."""
+    def verify(self, *, last: bool = True) -> None:
+        """Replay what was kept since the last time, quietly, and let it go.
+
+        `last` says that nothing will come after it.
+        """
         if self.recording is not None:
             with _quietly():
-                self._verifying().verify(self.recording)
+                self._verifying().verify(self.recording, last=last)
 
     def fresh_verdicts(self) -> list[tuple[str, Verdict]]:
         """(name, verdict) of each Function that the last `verify` has looked at."""
@@ -95,7 +98,9 @@ class Watching:
         if told.when == "step":
             from torch.optim.optimizer import register_optimizer_step_post_hook
 
-            handle = register_optimizer_step_post_hook(lambda *_: self.verify())
+            handle = register_optimizer_step_post_hook(
+                lambda *_: self.verify(last=False)
+            )
             self._patches.callback(handle.remove)
 
     def _verifying(self) -> Verification:

@@ -44,7 +44,8 @@ def together(judgements: Sequence[Judgement]) -> Judgement:
     verdicts = [one.verdict for one in judgements]
     verdict = next((bad for bad in _BAD if bad in verdicts), None)
     if verdict is None:
-        sure = Verdict.PASS in verdicts
+        # Other laws that hold are no pass where the gradient was not judged.
+        sure = any(one.verdict is Verdict.PASS and _decides(one) for one in judgements)
         verdict = Verdict.PASS if sure else Verdict.INCONCLUSIVE
     resolution: dict[str, float] = {}
     calls: dict[str, int] = {}
@@ -77,6 +78,10 @@ def together(judgements: Sequence[Judgement]) -> Judgement:
         tuple(findings),
         first.usage,
     )
+
+
+def _decides(judgement: Judgement) -> bool:
+    return any(outcome.code in _DECIDING for outcome in judgement.outcomes)
 
 
 def _is_doubt(outcome: Outcome) -> bool:
