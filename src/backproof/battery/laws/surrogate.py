@@ -15,7 +15,7 @@ from backproof.battery.place import Places
 from backproof.diagnosis.surrogate import CALLS, Found, Shape, shape_of
 from backproof.records import Evidence, Number, broken
 
-_PLAIN = "forward is piecewise constant, backward is not zero, and nothing is declared"
+_PLAIN = "backward is not zero, and nothing is declared"
 _NO_DERIVATIVE = (
     "its true derivative is zero, so this gradient is a surrogate; whether it is the one "
     "that is meant cannot be checked"
@@ -44,13 +44,17 @@ def _explained(examination: Examination) -> Iterator[Evidence]:
     _add_sums(examination, shapes, named)
     lines: list[str] = []
     remedy, numbers = _DECLARE, _numbers(found, shapes)
-    told = _told(found, shapes)
-    title = _PLAIN
+    stairs = _stairs(examination)
+    told = _told([one for one in found if one.name in stairs], shapes)
+    sent = _PLAIN
     if told is not None:
         sent = f"backward sends to `{told.name}`: {shapes[told.name].words}"
-        title = f"forward is piecewise constant, {sent}"
+    title = f"{_constant(examination)}, {sent}"
     for one in found:
-        lines += _lines(one, shapes.get(one.name), told=one is told)
+        shape = shapes.get(one.name)
+        if one.name in stairs or shape is not None:
+            lines += _lines(one, shape, told=one is told)
+    lines += _beside(examination)
     if len(shapes) == len(trial.inputs):
         gradient = as_gradient(examination, shapes)
         everywhere = not any(one.infinite for one in found)
@@ -90,13 +94,37 @@ def surrogate(examination: Examination) -> Iterator[Evidence]:
     if examination.gradient.kind is not Kind.STAIRCASE:
         raise NotApplicable("forward is not piecewise constant")
     yield broken(
-        f"{_PLAIN}\n{_NO_DERIVATIVE}",
+        f"{_constant(examination)}, {_PLAIN}\n{_NO_DERIVATIVE}",
         where=Places(examination.trial).returned(),
         remedy=_DECLARE,
     )
 
 
 # ------------------------------------------------------------------------------- words
+
+
+def _stairs(examination: Examination) -> tuple[str, ...]:
+    """The inputs that forward is piecewise constant in."""
+    every = tuple(i.name for i in examination.trial.inputs)
+    return examination.gradient.stairs or every
+
+
+def _constant(examination: Examination) -> str:
+    stairs = examination.gradient.stairs
+    named = ", ".join(f"`{name}`" for name in stairs)
+    return f"forward is piecewise constant{f' in {named}' if named else ''}"
+
+
+def _beside(examination: Examination) -> Iterator[str]:
+    """What of the other inputs cannot be told from a mistake."""
+    found = examination.gradient
+    wrong = found.decided_by.wrong_inputs if found.stairs else ()
+    for name in wrong:
+        if name not in found.stairs:
+            yield (
+                f"the gradient of `{name}` is not forward's derivative either: forward "
+                "jumps along it too, so it may belong to the surrogate"
+            )
 
 
 def _told(found: list[Found], shapes: dict[str, Shape]) -> Found | None:
