@@ -25,6 +25,7 @@ _ATOMS = (
     *(torch.memory_format, np.generic, Tensor),
 )
 _MOST_CELLS = 64
+_MOST_HELD = 10_000  # objects that are looked through
 
 
 def is_opaque(leaf: Any) -> bool:
@@ -65,6 +66,40 @@ def held_by(objects: Sequence[Any], ids: Sequence[int]) -> set[int]:
         _copied(one, memo)
         found |= memo.met
     return found
+
+
+def hold_history(objects: Sequence[Any]) -> bool:
+    """Whether they hold tensors that were computed from others that need a gradient.
+
+    A replay moves the others, if they are among its arguments, and not these.
+    """
+    waiting, seen = list(objects), set[int]()
+    while waiting and len(seen) < _MOST_HELD:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Tensor):
+            if value.grad_fn is not None:
+                return True
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, types.FunctionType):
+            waiting += [_contents(cell) for cell in value.__closure__ or ()]
+        elif isinstance(value, types.MethodType):
+            waiting.append(value.__self__)
+        elif not isinstance(value, _ATOMS):
+            waiting.append(getattr(value, "__dict__", None) or ())
+    return False
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing was put there yet
+        return None
 
 
 def _copied(value: Any, memo: _Memo) -> Any:

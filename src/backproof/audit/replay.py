@@ -14,7 +14,12 @@ from backproof import tree
 from backproof.audit.identity import calls_directly
 from backproof.audit.kept import KeptObject, KeptTensor
 from backproof.audit.ledger import KeptCall, Ledger
-from backproof.audit.objects import held_by, is_opaque, renewed
+from backproof.audit.objects import (
+    held_by,
+    hold_history,
+    is_opaque,
+    renewed,
+)
 from backproof.function_class import own_method
 from backproof.probe import Domain
 from backproof.subject import Case, subject_of
@@ -135,6 +140,12 @@ def has_objects(call: KeptCall) -> bool:
     return any(is_opaque(leaf) for leaf in leaves if not _is_kept(leaf)) or (
         _closes_over(call.written)
     )
+
+
+def is_connected_elsewhere(call: KeptCall) -> bool:
+    """Whether an object of its arguments holds tensors with a history of their own."""
+    leaves = [leaf for _, leaf in tree.leaves(call.arguments, "")]
+    return hold_history([leaf for leaf in leaves if not _is_kept(leaf)])
 
 
 @contextmanager

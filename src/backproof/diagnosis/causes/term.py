@@ -23,7 +23,8 @@ from backproof.diagnosis.library import constant_words, multiple
 from backproof.diagnosis.suspect import Suspect
 from backproof.diagnosis.witness import Fit, Gradients
 
-_SUM, _NUMBER = re.compile(r"\bsum\("), re.compile(r"\d+")
+_SUM, _AXES = re.compile(r", axis (-?\d+(?:, -?\d+)*)")
+_NUMBER = re.compile(r"\bsum\("), re.compile(r"\d+")
 _LARGE = 200_000  # elements, above which fewer terms are tried
 _MOST_BASICS, _FEW_BASICS = 14, 3
 
@@ -116,8 +117,8 @@ def _in_words(suspect: Suspect, fit: Fit, label: str) -> str | None:
 
 def _axes_in(suspect: Suspect, label: str) -> Sequence[int]:
     """The axes that a sum among the terms goes over, as its label says."""
-    _, _, named = label.partition(", axis ")
-    found = [int(a) for a in _NUMBER.findall(named)]
+    named = _AXES.search(label)  # names such as `args[3]` have numbers too
+    found = [int(a) for a in _NUMBER.findall(named[1])] if named else []
     return found or range(len(suspect.shape))
 
 
