@@ -23,8 +23,8 @@ from backproof.diagnosis.library import constant_words, multiple
 from backproof.diagnosis.suspect import Suspect
 from backproof.diagnosis.witness import Fit, Gradients
 
-_SUM, _AXES = re.compile(r", axis (-?\d+(?:, -?\d+)*)")
-_NUMBER = re.compile(r"\bsum\("), re.compile(r"\d+")
+_SUM, _NUMBER = re.compile(r"\bsum\("), re.compile(r"\d+")
+_AXES = re.compile(r", axis (-?\d+(?:, -?\d+)*)")
 _LARGE = 200_000  # elements, above which fewer terms are tried
 _MOST_BASICS, _FEW_BASICS = 14, 3
 
