@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import enum
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,11 +68,8 @@ def held_by(objects: Sequence[Any], ids: Sequence[int]) -> set[int]:
     return found
 
 
-def hold_history(objects: Sequence[Any]) -> bool:
-    """Whether they hold tensors that were computed from others that need a gradient.
-
-    A replay moves the others, if they are among its arguments, and not these.
-    """
+def tensors_in(objects: Sequence[Any]) -> Iterator[Tensor]:
+    """The tensors that they hold: in attributes, containers and closures."""
     waiting, seen = list(objects), set[int]()
     while waiting and len(seen) < _MOST_HELD:
         value = waiting.pop()
@@ -80,19 +77,18 @@ def hold_history(objects: Sequence[Any]) -> bool:
             continue
         seen.add(id(value))
         if isinstance(value, Tensor):
-            if value.grad_fn is not None:
-                return True
+            yield value
         elif isinstance(value, (list, tuple, set, frozenset)):
             waiting += value
         elif isinstance(value, dict):
             waiting += value.values()
         elif isinstance(value, types.FunctionType):
             waiting += [_contents(cell) for cell in value.__closure__ or ()]
+            waiting += [value.__globals__[name] for name in _used_globals(value)]
         elif isinstance(value, types.MethodType):
             waiting.append(value.__self__)
         elif not isinstance(value, _ATOMS):
             waiting.append(getattr(value, "__dict__", None) or ())
-    return False
 
 
 def _contents(cell: types.CellType) -> Any:

@@ -16,9 +16,9 @@ from backproof.audit.kept import KeptObject, KeptTensor
 from backproof.audit.ledger import KeptCall, Ledger
 from backproof.audit.objects import (
     held_by,
-    hold_history,
     is_opaque,
     renewed,
+    tensors_in,
 )
 from backproof.function_class import own_method
 from backproof.probe import Domain
@@ -38,6 +38,8 @@ class Replay:
     Attributes:
         subject: the Function, called as it was called, under the autocast of then.
         case: its arguments.
+        is_linked: whether objects among them hold others of them, so that laws which
+            vary one alone have nothing to vary.
     """
 
     def __init__(self, ledger: Ledger, call: KeptCall) -> None:
@@ -46,27 +48,31 @@ class Replay:
         self._opaque = [
             k for k, leaf in enumerate(leaves) if not kept[k] and is_opaque(leaf)
         ]
-        # Alive as long as their ids stand for them.
-        self._originals = {
+        originals = {
             k: original
             for k, leaf in enumerate(leaves)
             if kept[k] and (original := leaf.original()) is not None
         }
-        objects = [leaves[k] for k in self._opaque]
-        held = held_by(objects, [id(t) for t in self._originals.values()])
-        self._held = {k: id(t) for k, t in self._originals.items() if id(t) in held}
-        if not self._held:
-            for k, fresh in zip(self._opaque, renewed(objects, {}), strict=True):
-                leaves[k] = fresh
-        self._call = call
-        self._apply: Callable[..., Any] = calls_directly(call.written)
         with torch.inference_mode(mode=False):
             self._leaves = [_given(leaf) for leaf in leaves]
+        objects = [leaves[k] for k in self._opaque]
+        held = held_by(objects, [id(t) for t in originals.values()])
+        # The program's own objects are never run again: copies are, which hold our
+        # tensors in the place of the program's.
+        stand_ins = {id(t): self._leaves[k] for k, t in originals.items()}
+        for k, fresh in zip(self._opaque, renewed(objects, stand_ins), strict=True):
+            self._leaves[k] = fresh
+        self._held = {
+            k: id(self._leaves[k]) for k, t in originals.items() if id(t) in held
+        }
+        self._call = call
+        self._apply: Callable[..., Any] = calls_directly(call.written)
         subject = subject_of(call.written, name=ledger.identity.name)
         self.subject = dataclasses.replace(
             subject, function=self._again, where=ledger.where
         )
         self.case = self._case(excluding=set())
+        self.is_linked = bool(self._held)
 
     def read(self, trial: Trial) -> tuple[Case, list[str]]:
         """The case without the inputs that forward does not read, and their names.
@@ -135,17 +141,20 @@ class Replay:
 
 
 def has_objects(call: KeptCall) -> bool:
-    """Whether tensors may come into a call by another way than its arguments."""
-    leaves = [leaf for _, leaf in tree.leaves(call.arguments, "")]
-    return any(is_opaque(leaf) for leaf in leaves if not _is_kept(leaf)) or (
-        _closes_over(call.written)
-    )
+    """Whether tensors come into a call by another way than its arguments."""
+    return next(tensors_in(_objects(call)), None) is not None
 
 
 def is_connected_elsewhere(call: KeptCall) -> bool:
-    """Whether an object of its arguments holds tensors with a history of their own."""
+    """Whether such a tensor was computed from others that need a gradient."""
+    return any(tensor.grad_fn is not None for tensor in tensors_in(_objects(call)))
+
+
+def _objects(call: KeptCall) -> list[Any]:
+    """What is among the arguments beside tensors, and what the Function closes over."""
     leaves = [leaf for _, leaf in tree.leaves(call.arguments, "")]
-    return hold_history([leaf for leaf in leaves if not _is_kept(leaf)])
+    methods = (own_method(call.written, name) for name in ("forward", "backward"))
+    return [*(leaf for leaf in leaves if not _is_kept(leaf)), *methods]
 
 
 @contextmanager
@@ -197,9 +206,3 @@ def _is_symmetric(leaf: Any) -> bool:
 
 def _needs(leaf: Any) -> bool:
     return isinstance(leaf, Tensor) and leaf.requires_grad
-
-
-def _closes_over(cls: type) -> bool:
-    """Whether forward or backward is a closure over something."""
-    methods = (own_method(cls, "forward"), own_method(cls, "backward"))
-    return any(getattr(method, "__closure__", None) for method in methods)

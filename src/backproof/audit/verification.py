@@ -18,7 +18,14 @@ from backproof.audit.identity import Identity
 from backproof.audit.journal import Entry, Journal
 from backproof.audit.judgements import merged, unverified
 from backproof.audit.ledger import KeptCall, Ledger
-from backproof.audit.replay import CannotReplay, Replay, default_dtype, has_objects
+from backproof.audit.ranks.circle import PATIENCE, distributed
+from backproof.audit.replay import (
+    CannotReplay,
+    Replay,
+    default_dtype,
+    has_objects,
+    is_connected_elsewhere,
+)
 from backproof.battery.budget import Budget
 from backproof.battery.check import judge
 from backproof.battery.hearing import OnBroken
@@ -31,11 +38,13 @@ from backproof.probe import Domain
 from backproof.records import Judgement, Status, Verdict
 from backproof.report import Report
 from backproof.report.environment import environment
+from backproof.report.merging import merged_reports
 from backproof.subject import Case
 from backproof.trial import Trial
 from backproof.trial.random_state import preserved
 
 if TYPE_CHECKING:
+    from backproof.audit.ranks.lockstep import Found, Lockstep
     from backproof.audit.recording import Recording
 
 SECONDS = 60.0
@@ -73,6 +82,7 @@ class _File:
     reasons: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     domains: Mapping[str, Domain] = field(default_factory=dict)
+    linked: bool = False  # objects hold inputs: laws that vary one alone cannot
 
 
 class Verification:
@@ -81,6 +91,7 @@ class Verification:
     Attributes:
         left: seconds that may still be spent.
         fresh: name and verdict of what the last `verify` has judged, a call each.
+        lockstep: the ranks of this program; None while it is or was but one.
     """
 
     def __init__(
@@ -89,6 +100,7 @@ class Verification:
         seconds: float = SECONDS,
         seed: int = 0,
         journal: Journal | None = None,
+        patience: float = PATIENCE,
         on_function: Callable[[str, int, int], None] = lambda name, done, of: None,
         on_broken: OnBroken = lambda outcome, examination: None,
     ) -> None:
@@ -98,6 +110,9 @@ class Verification:
         self._journal = journal or Journal()
         self._on_function, self._on_broken = on_function, on_broken
         self._files: dict[Identity, _File] = {}
+        self._patience = patience
+        self.lockstep: Lockstep | None = None
+        self._others: list[Report] = []
         self.fresh: list[tuple[str, Verdict]] = []
 
     def verify(self, recording: Recording, *, last: bool = True) -> None:
@@ -110,9 +125,20 @@ class Verification:
                 suite would leave nothing to the others.
         """
         self.fresh = []
-        waiting = [ledger for ledger in recording.ledgers.values() if ledger.kept]
-        if not waiting:
-            return
+        found = self._together(recording)
+        apart = found.communicating if found is not None else set()
+        waiting = [
+            ledger
+            for ledger in recording.ledgers.values()
+            if ledger.kept and ledger.identity not in apart
+        ]
+        if waiting:
+            self._verify(waiting, last=last)
+        if found is not None:
+            self._take(found, recording)
+        recording.let_go()
+
+    def _verify(self, waiting: Sequence[Ledger], *, last: bool) -> None:
         with unwatched(), preserved():
             rounds: list[list[_Job]] = [
                 [(one, one.kept[0], FIRST) for one in waiting if self._is_new(one)],
@@ -122,13 +148,60 @@ class Verification:
             kept_back = 0.0 if last else _FOR_THE_FIRST * self._seconds
             for number, jobs in enumerate(rounds):
                 self._work(jobs, 0.0 if number == 0 else kept_back, last=last)
-        recording.let_go()
+
+    def _together(self, recording: Recording) -> Found | None:
+        """What the ranks of a program can only find out together."""
+        if distributed() is None:
+            return None
+        from backproof.audit.ranks.lockstep import Lockstep
+
+        if self.lockstep is None:
+            self.lockstep = Lockstep(self._seed, self._patience, self._enter)
+        start = time.perf_counter()
+        with unwatched(), preserved():
+            found = self.lockstep.verify(list(recording.ledgers.values()), self.left)
+        self._journal.clear()
+        self.left -= time.perf_counter() - start
+        return found
+
+    def _enter(self, ledger: Ledger, phase: str) -> None:
+        file, line = ledger.place
+        entry = Entry(
+            ledger.identity.name, file, line, f"{phase} on all ranks", "BP801"
+        )
+        self._journal.note(entry)
+
+    def _take(self, found: Found, recording: Recording) -> None:
+        """Take over what ranks found out, and exchange all that they know by now."""
+        assert self.lockstep is not None
+        ledgers = recording.ledgers
+        for (identity, number), judgement in found.judgements:
+            if identity not in ledgers:
+                continue
+            known = self._file(ledgers[identity])
+            known.judgements.append(judgement)
+            known.notes += [
+                note for note in _notes(judgement) if note not in known.notes
+            ]
+            self.fresh.append((identity.name, judgement.verdict))
+            for call in ledgers[identity].kept:
+                if call.number == number:
+                    ledgers[identity].checked.add(call.signature)
+        for identity, reason in found.reasons:
+            if identity in ledgers:
+                self._file(ledgers[identity]).reasons.append(reason)
+        own = self._own_report(recording, "")
+        self._others = self.lockstep.others(own, max(self.left, 0.0))
 
     def report(self, recording: Recording, *, because: str = "") -> Report:
         """What is known by now, one subject for each Function that was called.
 
         `because` says why kept calls were not replayed, by default for want of time.
         """
+        own = self._own_report(recording, because)
+        return merged_reports([own, *self._others]) or own if self._others else own
+
+    def _own_report(self, recording: Recording, because: str) -> Report:
         because = because or self._not_reached
         subjects = [
             self._judgement(ledger, because)
@@ -185,12 +258,12 @@ class Verification:
         self, ledger: Ledger, call: KeptCall, laws: tuple[str, ...], seconds: float
     ) -> None:
         known = self._file(ledger)
-        if laws is _AFTER and known.judgements and _is_settled(known.judgements):
+        if laws is _AFTER and (known.linked or not _is_open(known.judgements)):
             return
         try:
             with default_dtype(call.default_dtype):
                 judgement, notes = self._judged(ledger, call, laws, seconds, known)
-            _refuse(judgement, objects=has_objects(call))
+            _refuse(judgement, call)
         except CannotReplay as error:
             known.reasons.append(str(error))
             return
@@ -228,6 +301,7 @@ class Verification:
         with torch.inference_mode(mode=False):
             trial = Trial(replay.subject, replay.case, seed=self._seed)
             case, unread = replay.read(trial)
+        known.linked = replay.is_linked or bool(unread)
         if known.domains:
             case = dataclasses.replace(case, domains=known.domains)
 
@@ -258,6 +332,12 @@ class Verification:
         return found, notes
 
 
+def _notes(judgement: Judgement) -> list[str]:
+    """In which convention of ranks the law holds."""
+    held = [one for one in judgement.outcomes if one.status is Status.HELD]
+    return [one.words for one in held]
+
+
 def _in_turn(
     ledgers: Sequence[Ledger], is_new: Callable[[Ledger], bool]
 ) -> Iterator[tuple[Ledger, KeptCall]]:
@@ -275,12 +355,17 @@ def _is_broken(judgement: Judgement) -> bool:
     return outcome is not None and outcome.status is Status.BROKEN
 
 
-def _refuse(judgement: Judgement, *, objects: bool) -> None:
-    """Take no crash for a fault that is a refusal, or comes of the replay.
+def _refuse(judgement: Judgement, call: KeptCall) -> None:
+    """Take nothing for a fault that is a refusal, or comes of the replay.
 
     Raises:
         CannotReplay: with what it is.
     """
+    if _is_broken(judgement) and is_connected_elsewhere(call):
+        raise CannotReplay(
+            "an argument holds tensors that the program computes from other inputs, and "
+            "a replay moves the inputs alone"
+        )
     if judgement.verdict is not Verdict.CRASHED:
         return
     words = next(
@@ -289,16 +374,17 @@ def _refuse(judgement: Judgement, *, objects: bool) -> None:
     what = words.partition("\n")[2] or words
     if _NOT_IMPLEMENTED in words:
         raise CannotReplay(f"it refuses a gradient: {what}")
-    if objects:
+    if has_objects(call):
         raise CannotReplay(
             "an argument holds tensors that a replay could not connect with the "
             f"others: {what}"
         )
 
 
-def _is_settled(judgements: Sequence[Judgement]) -> bool:
-    """Whether a verdict stands that more laws could not change."""
-    return any(one.verdict in (Verdict.CRASHED, Verdict.WRONG) for one in judgements)
+def _is_open(judgements: Sequence[Judgement]) -> bool:
+    """Whether the gradient was judged, and more laws could still change the verdict."""
+    settled = (Verdict.CRASHED, Verdict.WRONG)
+    return bool(judgements) and not any(one.verdict in settled for one in judgements)
 
 
 def _sentence(error: BadInput, name: str) -> str:

@@ -9,7 +9,7 @@ from backproof.records import Finding, Judgement, Outcome, Status, Usage, Verdic
 from backproof.report.report import Report
 
 _BAD = (Verdict.CRASHED, Verdict.WRONG, Verdict.SURROGATE)
-_DECIDING = ("BP101", "BP107")
+_DECIDING = ("BP101", "BP107", "BP801")
 
 
 def merged_reports(reports: Iterable[Report]) -> Report | None:
@@ -81,7 +81,8 @@ def together(judgements: Sequence[Judgement]) -> Judgement:
 
 
 def _decides(judgement: Judgement) -> bool:
-    return any(outcome.code in _DECIDING for outcome in judgement.outcomes)
+    """Whether its verdict is one about the gradient, and not of other laws alone."""
+    return any(outcome.code == _DECIDING[0] for outcome in judgement.outcomes)
 
 
 def _is_doubt(outcome: Outcome) -> bool:
