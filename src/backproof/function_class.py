@@ -16,8 +16,10 @@ import torch
 BASES: list[type] = [torch.autograd.Function]
 """What such a class derives from; the module that defines another base adds it."""
 
-WATCHERS: list[Callable[[type, tuple[Any, ...]], None]] = []
+WATCHERS: list[Callable[[type, tuple[Any, ...]], Callable[[Any], None] | None]] = []
 """Told of each eager call of a Function before it runs: its class and its arguments.
+
+One that returns something wants to be called with the result, where that can be had.
 
 A Function of ours tells them itself; torch's own kind does where an audit has made it.
 """

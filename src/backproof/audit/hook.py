@@ -24,8 +24,11 @@ from backproof.definition import private
 from backproof.errors import BadInput
 from backproof.function_class import WATCHERS
 
-Watch = Callable[[type, tuple[Any, ...]], None]
-"""Told of a call before it runs: the class and the positional arguments."""
+Watch = Callable[[type, tuple[Any, ...]], Callable[[Any], None] | None]
+"""Told of a call before it runs: the class and the positional arguments.
+
+What it returns is told the result, of Functions of torch's kind.
+"""
 
 _ADDED = "_added_by_backproof"
 _relying: list[Watch] = []  # on the patch, until the last of them has ended
@@ -64,12 +67,19 @@ def _patch() -> None:
     watchers, compiling = WATCHERS, torch.compiler.is_compiling
 
     def apply(cls: Any, *arguments: Any, **keywords: Any) -> Any:
+        waiting: tuple[Any, ...] = ()
         if not compiling():
             for watch in watchers:
-                watch(cls, arguments)
+                then = watch(cls, arguments)
+                if then is not None:
+                    waiting = (*waiting, then)
         if before is not None:
-            return before.__get__(None, cls)(*arguments, **keywords)
-        return super(base, cls).apply(*arguments, **keywords)
+            result = before.__get__(None, cls)(*arguments, **keywords)
+        else:
+            result = super(base, cls).apply(*arguments, **keywords)
+        for then in waiting:
+            then(result)
+        return result
 
     setattr(apply, _ADDED, before)
     base.apply = classmethod(apply)

@@ -33,7 +33,7 @@ class KeptCall:
         default_dtype: torch's at the time.
         device: torch's default device at the time, None for the usual one.
         label: what reports call it.
-        cotangents: what arrived in a real backward of it, where that was recorded.
+        observed: one record of what it looked like here, where there are several ranks.
     """
 
     written: type
@@ -46,7 +46,7 @@ class KeptCall:
     default_dtype: Any
     device: Any = None
     label: str = ""
-    cotangents: list[Any] = field(default_factory=list, compare=False)
+    observed: list[Any] = field(default_factory=list, compare=False)
 
 
 @dataclass
@@ -145,7 +145,7 @@ class Ledger:
         freed = sum(c.size for kind in self.kinds.values() for c in kind.kept.values())
         for kind in self.kinds.values():
             kind.kept = {
-                slot: dataclasses.replace(call, arguments=None, size=0, cotangents=[])
+                slot: dataclasses.replace(call, arguments=None, size=0, observed=[])
                 for slot, call in kind.kept.items()
             }
         return freed

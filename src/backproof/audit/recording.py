@@ -25,6 +25,7 @@ from backproof.audit.identity import (
 )
 from backproof.audit.kept import bytes_of, keep
 from backproof.audit.ledger import KeptCall, Ledger, Signature
+from backproof.audit.ranks.circle import distributed
 from backproof.definition import private
 from backproof.errors import BadInput
 from backproof.subject import subject_of
@@ -112,29 +113,37 @@ class Recording:
         verification.verify(self)
         return verification.report(self)
 
-    def watch(self, cls: type, arguments: tuple[Any, ...]) -> None:
-        """Take in one call, before it runs. Never raises, and changes nothing."""
+    def watch(
+        self, cls: type, arguments: tuple[Any, ...]
+    ) -> Callable[[Any], None] | None:
+        """Take in one call, before it runs. Never raises, and changes nothing.
+
+        What it returns is to be told the result.
+        """
         tracked = self._tracked.get(cls)
         if tracked is None:
             tracked = self._track(cls)
         ledger = tracked.ledger
         if ledger is None:
-            return
+            return None
         if tracked.origin.level:
             self._note_level(arguments)
-            return
+            return None
         ledger.calls += 1
         if ledger.calls > _EVERY_CALL and ledger.calls % _THEN_EACH:
-            return
+            return None
         if self._here.busy:
-            return
+            return None
         self._here.busy = True
         try:
-            self._look(ledger, tracked.origin, arguments)
+            kept = self._look(ledger, tracked.origin, arguments)
+            if kept is not None and distributed() is not None:
+                return _observing(kept, arguments, first=len(ledger.kept) == 1)
         except Exception as error:  # a tensor of a strange kind must not stop a program
             ledger.unrecorded[f"its arguments cannot be copied: {_first(error)}"] += 1
         finally:
             self._here.busy = False
+        return None
 
     def let_go(self) -> None:
         """Forget every kept call; counts stay."""
@@ -187,11 +196,13 @@ class Recording:
             mine = tuple(a or b for a, b in zip(before, mine, strict=True))
         self._here.needs = mine
 
-    def _look(self, ledger: Ledger, origin: Origin, arguments: tuple[Any, ...]) -> None:
+    def _look(
+        self, ledger: Ledger, origin: Origin, arguments: tuple[Any, ...]
+    ) -> KeptCall | None:
         marked, self._here.needs = self._here.needs, None
         if private.tracing_state is not None and private.tracing_state() is not None:
             ledger.unrecorded["torch.jit.trace was tracing it"] += 1
-            return  # to look at its tensors would add to the graph
+            return None  # to look at its tensors would add to the graph
         if origin.in_dims is not None:
             arguments = _first_of_batch(arguments, origin.in_dims)
         enabled = torch.is_grad_enabled()
@@ -202,7 +213,7 @@ class Recording:
             arguments, reason = tree.rebuild(arguments, iter(leaves)), ""
         if reason:
             ledger.unrecorded[reason] += 1
-            return
+            return None
         needs = [leaf.requires_grad for leaf in leaves if isinstance(leaf, Tensor)]
         if marked is not None and len(marked) == len(needs):
             needs = [a or b for a, b in zip(needs, marked, strict=True)]
@@ -214,7 +225,8 @@ class Recording:
         elif not enabled:
             ledger.unrecorded["it ran without gradients"] += 1
         else:
-            self._keep(ledger, origin, arguments, signature, needs)
+            return self._keep(ledger, origin, arguments, signature, needs)
+        return None
 
     def _keep(
         self,
@@ -223,13 +235,13 @@ class Recording:
         arguments: tuple[Any, ...],
         signature: Signature,
         needs: list[bool],
-    ) -> None:
+    ) -> KeptCall | None:
         leaves = _leaves(arguments)
         numel = sum(leaf.numel() for leaf in leaves if isinstance(leaf, Tensor))
         with self._lock:
             place = ledger.place_for(signature, numel, self.most_calls, self._chance)
             if place is None:
-                return
+                return None
             kind, slot = place
             before = kind.kept.get(slot)
             size = bytes_of(arguments)
@@ -238,10 +250,10 @@ class Recording:
                 ledger.unrecorded[
                     f"no memory was left for {_megabytes(size)} of arguments"
                 ] += 1
-                return
+                return None
             with _undisturbed():
                 kept, size = keep(arguments, iter(needs))
-            kind.kept[slot] = KeptCall(
+            kind.kept[slot] = made = KeptCall(
                 written=origin.written,
                 arguments=kept,
                 signature=signature,
@@ -257,6 +269,7 @@ class Recording:
                 label=f"call {ledger.calls}",
             )
             self.kept_bytes += size - freed
+            return made
 
 
 @contextmanager
@@ -304,6 +317,19 @@ def _undisturbed() -> Iterator[None]:
         if private.functorch_active is not None and private.functorch_active():
             stack.enter_context(private.without_functorch())
         yield
+
+
+def _observing(
+    kept: KeptCall, arguments: tuple[Any, ...], *, first: bool
+) -> Callable[[Any], None] | None:
+    """Note what ranks may compare; without it they judge a call as it stands."""
+    from backproof.audit.ranks.observation import observe
+
+    try:
+        with _undisturbed():
+            return observe(kept, arguments, first=first)
+    except Exception:  # tensors of a strange kind
+        return None
 
 
 _WRAPPED = "torch.func wrapped its tensors"

@@ -9,7 +9,8 @@ from backproof.records import Finding, Judgement, Outcome, Status, Usage, Verdic
 from backproof.report.report import Report
 
 _BAD = (Verdict.CRASHED, Verdict.WRONG, Verdict.SURROGATE)
-_DECIDING = ("BP101", "BP107", "BP801")
+_JUDGED = ("BP101", "BP801")
+_DECIDING = (*_JUDGED, "BP107")
 
 
 def merged_reports(reports: Iterable[Report]) -> Report | None:
@@ -82,7 +83,7 @@ def together(judgements: Sequence[Judgement]) -> Judgement:
 
 def _decides(judgement: Judgement) -> bool:
     """Whether its verdict is one about the gradient, and not of other laws alone."""
-    return any(outcome.code == _DECIDING[0] for outcome in judgement.outcomes)
+    return any(outcome.code in _JUDGED for outcome in judgement.outcomes)
 
 
 def _is_doubt(outcome: Outcome) -> bool:

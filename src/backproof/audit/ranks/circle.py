@@ -7,22 +7,24 @@ can say who is missing, and never waits longer than it is told to.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import itertools
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from backproof.definition import private
+from backproof.audit.ranks import private
 
 PATIENCE = 30.0
 """Seconds that the others wait for a rank by default."""
 
-_numbers = itertools.count()  # of circles; the same on all ranks, who make them together
+_numbers = (
+    itertools.count()
+)  # of circles; the same on all ranks, who make them together
 _SHORT, _LONG = 0.002, 0.1  # seconds between two looks at who has arrived
 _GONE = "gone"
 
@@ -58,12 +60,12 @@ class Circle:
         self._patience = patience
         self._meetings = itertools.count()
         self._group: Any = None
-        store = private.default_store
+        store = private.default_store()
         if store is None:
             self.broken = f"torch {torch.__version__} does not tell where its ranks met"
         else:
             prefix = f"backproof/{next(_numbers)}"
-            self._store = self._distributed.PrefixStore(prefix, store())
+            self._store = self._distributed.PrefixStore(prefix, store)
 
     @property
     def leads(self) -> bool:
@@ -82,7 +84,7 @@ class Circle:
             self.await_all(f"meeting {next(self._meetings)}", self._patience + longer)
             if self._group is None:
                 self._group = self._distributed.new_group(
-                    backend="gloo", timeout=datetime.timedelta(seconds=self._patience)
+                    backend="gloo", timeout=dt.timedelta(seconds=self._patience)
                 )
 
     def await_all(self, what: str, seconds: float) -> None:
@@ -139,7 +141,7 @@ class Circle:
         """The program's own groups wait no longer than we do: a replay must not hang."""
         waits = list(private.group_timeouts())
         for backend, _ in waits:
-            backend._set_default_timeout(datetime.timedelta(seconds=self._patience))
+            backend._set_default_timeout(dt.timedelta(seconds=self._patience))
         try:
             yield
         finally:
@@ -162,7 +164,7 @@ class Circle:
             raise Apart(self.broken) from error
 
 
-def ranks_in_words(ranks: list[int]) -> str:
+def ranks_in_words(ranks: Sequence[int]) -> str:
     """Such as `rank 1` or `ranks 0, 2 and 3`."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"

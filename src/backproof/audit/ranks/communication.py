@@ -13,8 +13,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from backproof.audit.ledger import KeptCall, Ledger
+from backproof.audit.ranks import private
 from backproof.audit.replay import CannotReplay, Replay, default_dtype
-from backproof.definition import private
 from backproof.errors import BadInput
 from backproof.trial import BackwardRaised, Trial
 from backproof.trial.inside import seen_inside
@@ -26,7 +26,7 @@ class _Alone(Exception):
     """It would have waited for other ranks, who are not there."""
 
 
-class Watching(TorchDispatchMode):
+class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes what communicates.
 
     Attributes:
@@ -35,10 +35,15 @@ class Watching(TorchDispatchMode):
     """
 
     def __init__(self, *, refuse: bool) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.communicates = False
         self.groups: set[tuple[int, ...]] = set()
         self._refuse = refuse
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: what torch puts around a mode for that imports dynamo, for seconds."""
+        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None

@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,11 +97,17 @@ def observe(call: KeptCall, arguments: Any, *, first: bool) -> Callable[[Any], N
     """
     given = [leaf for _, leaf in tree.leaves(arguments, "")]
     inputs = [t for t in given if isinstance(t, Tensor) and t.requires_grad]
-    call.observed = observed = Observed(
+    observed = Observed(
         [isinstance(t, torch.nn.Parameter) for t in inputs],
         [list(_roots(t)) if first else [] for t in inputs],
     )
-    return lambda result: _follow(call.written, result, observed)
+    call.observed.append(observed)
+
+    def told(result: Any) -> None:
+        with suppress(Exception):  # it is the program that runs
+            _follow(call.written, result, observed)
+
+    return told
 
 
 def _follow(written: type, result: Any, observed: Observed) -> None:
@@ -116,11 +123,13 @@ def _follow(written: type, result: Any, observed: Observed) -> None:
             cotangents: Sequence[Tensor | None],
             wanted: Sequence[bool] = wanted,
         ) -> None:
-            if observed.order is None:  # a graph may be walked twice
-                observed.order = next(_backwards)
-                observed.cotangents = _sketched(cotangents)
+            if observed.order is not None:  # a graph may be walked twice
+                return
+            observed.order = next(_backwards)
+            with suppress(Exception):  # tensors of a strange kind
                 mine = [g for g, one in zip(gradients, wanted, strict=False) if one]
-                observed.gradients = _sketched(mine)
+                found = _sketched(cotangents), _sketched(mine)
+                observed.cotangents, observed.gradients = found
 
         node.register_hook(note)
         return
