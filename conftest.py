@@ -1,5 +1,6 @@
 """What is shown runs: the README's and the docs' code, and the docstrings' examples."""
 
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,11 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
 
 _ROOT = Path(__file__).parent
+_PROGRAMS = {
+    "backproof": "backproof",
+    "pytest": "pytest",
+    "torchrun": "torch.distributed.run",
+}
 
 
 def _run_console(example: Example) -> None:
@@ -19,21 +25,24 @@ def _run_console(example: Example) -> None:
     for block in re.split(r"^\$ ", example.parsed, flags=re.MULTILINE)[1:]:
         command, _, expected = block.partition("\n")
         program, *arguments = command.split()
-        assert program == "backproof"
+        assert program in _PROGRAMS
         done = subprocess.run(
-            [sys.executable, "-m", program, *arguments],
+            [sys.executable, "-m", _PROGRAMS[program], *arguments],
             cwd=_ROOT,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,  # as on a terminal
             text=True,
             check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
-        assert _masked(done.stdout) == _masked(expected), done.stdout + done.stderr
+        assert _masked(done.stdout) == _masked(expected), done.stdout
 
 
 def _masked(text: str) -> list[str]:
     """Words with numbers masked: another processor rounds otherwise, and lines rewrap."""
     # Which inputs share a resolution depends on its last digit.
     text = re.sub(r"(relative error of).*?(\d+ laws held)", r"\1 \2", text, flags=re.S)
+    text = re.sub(r"\d+\.\d+s\b", "#", text)  # how long tests took
     number = r"-?\d+(\.\d+)?(e[-+]?\d+)?( ?%)?"
     return re.sub(r"(?<![\w.:])" + number + r"(?!\w)", "#", text).split()
 
