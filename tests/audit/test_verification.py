@@ -393,3 +393,41 @@ def test_a_bad_time_is_refused():
         pass
     with pytest.raises(backproof.BadInput, match="seconds for verification"):
         seen.verify(seconds=0)
+
+
+def test_a_function_that_no_call_needed_a_gradient_of_is_judged_as_if_it_had():
+    class Half(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, mask):
+            return x * mask / 2
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return grad_output, None
+
+    class Stub(Half):
+        @staticmethod
+        def backward(ctx, grad_output):
+            return None, None
+
+    with backproof.recording() as seen:
+        Half.apply(torch.randn(4), torch.ones(4))
+        Stub.apply(torch.randn(4), torch.ones(4))
+    report = seen.verify()
+    subjects = {s.name.rpartition(".")[2]: s for s in report.subjects}
+    half, stub = subjects["Half"], subjects["Stub"]
+    assert half.verdict == "wrong"
+    assert {f.code for f in half.findings} == {"BP101"}  # `mask` is left alone
+    assert any("no call needed a gradient" in note for note in half.usage.notes)
+    assert stub.verdict == "inconclusive"
+    assert "gives no gradient to any input" in stub.outcomes[0].words
+
+
+def test_a_call_that_needs_gradients_takes_the_place_of_one_that_does_not():
+    with backproof.recording() as seen:
+        Round.apply(torch.randn(4))
+        assert seen.kept_bytes == 16
+        Round.apply(leaf(8))
+        assert seen.kept_bytes == 32
+    (subject,) = seen.verify().subjects
+    assert subject.usage.notes == ()

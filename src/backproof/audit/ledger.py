@@ -71,7 +71,7 @@ class Ledger:
         signatures: those that were met, while there is room.
         checked: those of which a call was verified.
         kinds: the kept calls.
-        shown_in: tests that called it, the first few.
+        ungraded: the first call, while none has needed a gradient.
     """
 
     identity: Identity
@@ -83,6 +83,7 @@ class Ledger:
     signatures: set[Signature] = field(default_factory=set)
     checked: set[Signature] = field(default_factory=set)
     kinds: dict[Signature, Kind] = field(default_factory=dict)
+    ungraded: KeptCall | None = None
     classes: int = 0
 
     @property

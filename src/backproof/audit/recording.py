@@ -220,6 +220,8 @@ class Recording:
             enabled = True
         signature = _signature(leaves, needs)
         ledger.meet(signature)
+        if not any(needs) or not enabled:
+            self._keep_ungraded(ledger, origin, arguments, leaves)
         if not any(needs):
             ledger.unrecorded["no input needed a gradient"] += 1
         elif not enabled:
@@ -227,6 +229,28 @@ class Recording:
         else:
             return self._keep(ledger, origin, arguments, signature, needs)
         return None
+
+    def _keep_ungraded(
+        self,
+        ledger: Ledger,
+        origin: Origin,
+        arguments: tuple[Any, ...],
+        leaves: Sequence[Any],
+    ) -> None:
+        """One call as if it needed gradients, for want of any that did."""
+        floats = [
+            leaf.is_floating_point() or leaf.is_complex()
+            for leaf in leaves
+            if isinstance(leaf, Tensor)
+        ]
+        with self._lock:
+            size = bytes_of(arguments)
+            room = self.kept_bytes + size <= self.memory
+            if ledger.kinds or ledger.ungraded or not any(floats) or not room:
+                return
+            signature = _signature(leaves, floats)
+            ledger.ungraded = self._copied(ledger, origin, arguments, signature, floats)
+            self.kept_bytes += ledger.ungraded.size
 
     def _keep(
         self,
@@ -239,6 +263,9 @@ class Recording:
         leaves = _leaves(arguments)
         numel = sum(leaf.numel() for leaf in leaves if isinstance(leaf, Tensor))
         with self._lock:
+            if ledger.ungraded is not None:
+                self.kept_bytes -= ledger.ungraded.size
+                ledger.ungraded = None
             place = ledger.place_for(signature, numel, self.most_calls, self._chance)
             if place is None:
                 return None
@@ -251,25 +278,37 @@ class Recording:
                     f"no memory was left for {_megabytes(size)} of arguments"
                 ] += 1
                 return None
-            with _undisturbed():
-                kept, size = keep(arguments, iter(needs))
-            kind.kept[slot] = made = KeptCall(
-                written=origin.written,
-                arguments=kept,
-                signature=signature,
-                number=ledger.calls,
-                numel=numel,
-                size=size,
-                autocast=tuple(
-                    (device, torch.get_autocast_dtype(device))
-                    for device in _DEVICES
-                    if torch.is_autocast_enabled(device)
-                ),
-                default_dtype=torch.get_default_dtype(),
-                label=f"call {ledger.calls}",
-            )
-            self.kept_bytes += size - freed
+            made = self._copied(ledger, origin, arguments, signature, needs)
+            kind.kept[slot] = made
+            self.kept_bytes += made.size - freed
             return made
+
+    def _copied(
+        self,
+        ledger: Ledger,
+        origin: Origin,
+        arguments: tuple[Any, ...],
+        signature: Signature,
+        needs: list[bool],
+    ) -> KeptCall:
+        leaves = _leaves(arguments)
+        with _undisturbed():
+            kept, size = keep(arguments, iter(needs))
+        return KeptCall(
+            written=origin.written,
+            arguments=kept,
+            signature=signature,
+            number=ledger.calls,
+            numel=sum(leaf.numel() for leaf in leaves if isinstance(leaf, Tensor)),
+            size=size,
+            autocast=tuple(
+                (device, torch.get_autocast_dtype(device))
+                for device in _DEVICES
+                if torch.is_autocast_enabled(device)
+            ),
+            default_dtype=torch.get_default_dtype(),
+            label=f"call {ledger.calls}",
+        )
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from backproof.audit.objects import (
 from backproof.function_class import own_method
 from backproof.probe import Domain
 from backproof.subject import Case, subject_of
-from backproof.trial import Refused, Trial
+from backproof.trial import BackwardRaised, Refused, Trial
 
 _ROUNDINGS = 16.0  # by which what is symmetric by meaning may be off, as `a @ a.mT` is
 
@@ -100,16 +100,38 @@ class Replay:
                 unread[k] = trial.inputs[n].name
         return self._case(excluding=set(unread)), list(unread.values())
 
-    def symmetric(self, trial: Trial, calls: Sequence[KeptCall]) -> dict[str, Domain]:
-        """The inputs that were symmetric matrices in all of `calls`, by name.
+    def given(self, trial: Trial) -> Case:
+        """The case with those inputs alone to which backward gives a gradient.
+
+        Costs a forward and a backward.
+
+        Raises:
+            CannotReplay: it gives none to any.
+        """
+        graph = trial.record()
+        try:
+            gradients = trial.pull(graph, torch.ones_like(graph.values))
+        except BackwardRaised:
+            return self.case  # the laws say so
+        wanted = [k for k, leaf in enumerate(self._leaves) if _needs(leaf)]
+        none = {k for k, g in zip(wanted, gradients, strict=True) if g is None}
+        if len(none) == len(wanted):
+            raise CannotReplay("backward gives no gradient to any input")
+        return self._case(excluding=none)
+
+    def symmetric(
+        self, trial: Trial, case: Case, calls: Sequence[KeptCall]
+    ) -> dict[str, Domain]:
+        """The inputs of `case` that were symmetric matrices in all of `calls`, by name.
 
         An eigenvalue or a solve by Cholesky is meant for such alone, and its gradient is
         right along symmetric directions only.
         """
         rows = [[x for _, x in tree.leaves(call.arguments, "")] for call in calls]
+        mine = [leaf for _, leaf in tree.leaves(case.arguments, "")]
         return {
             trial.names[k]: Domain(structure="sym")
-            for k, leaf in enumerate(self._leaves)
+            for k, leaf in enumerate(mine)
             if _needs(leaf)
             and all(k < len(row) and _is_symmetric(_given(row[k])) for row in rows)
         }

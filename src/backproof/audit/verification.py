@@ -65,6 +65,9 @@ _SYMMETRIC = (
     "`{}` was symmetric in every recorded call, and its gradient is right along "
     "symmetric directions only"
 )
+_UNGRADED = (
+    "no call needed a gradient: judged as if the inputs had to which backward gives one"
+)
 _NOT_IMPLEMENTED = "NotImplementedError"
 _LEAST = 1.0  # seconds that a replay gets at least, while there are any
 _FOR_THE_FIRST = 0.5  # of the time is for Functions that nothing is known of yet
@@ -134,6 +137,8 @@ class Verification:
         ]
         if waiting:
             self._verify(waiting, last=last)
+        if last:
+            self._verify_ungraded(list(recording.ledgers.values()))
         if found is not None:
             self._take(found, recording)
         recording.let_go()
@@ -148,6 +153,17 @@ class Verification:
             kept_back = 0.0 if last else _FOR_THE_FIRST * self._seconds
             for number, jobs in enumerate(rounds):
                 self._work(jobs, 0.0 if number == 0 else kept_back, last=last)
+
+    def _verify_ungraded(self, ledgers: Sequence[Ledger]) -> None:
+        """Functions no call of which needed a gradient, as if it had."""
+        jobs: list[_Job] = [
+            (one, one.ungraded, laws)
+            for laws in (FIRST, _AFTER)
+            for one in ledgers
+            if one.ungraded is not None and self._is_new(one)
+        ]
+        with unwatched(), preserved():
+            self._work(jobs, 0.0, last=True)
 
     def _together(self, recording: Recording) -> Found | None:
         """What the ranks of a program can only find out together."""
@@ -301,6 +317,8 @@ class Verification:
         with torch.inference_mode(mode=False):
             trial = Trial(replay.subject, replay.case, seed=self._seed)
             case, unread = replay.read(trial)
+            if call is ledger.ungraded:
+                case = replay.given(trial)
         known.linked = replay.is_linked or bool(unread)
         if known.domains:
             case = dataclasses.replace(case, domains=known.domains)
@@ -318,10 +336,12 @@ class Verification:
             )
 
         notes = [_UNREAD.format(name) for name in unread]
+        if call is ledger.ungraded:
+            notes.append(_UNGRADED)
         try:
             found = judged(case)
             if _is_broken(found) and not known.domains:
-                domains = replay.symmetric(trial, ledger.kept)
+                domains = replay.symmetric(trial, case, [call, *ledger.kept])
                 if domains:
                     along = judged(dataclasses.replace(case, domains=domains))
                     if along.verdict is Verdict.PASS:
