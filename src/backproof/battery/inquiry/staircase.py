@@ -21,6 +21,7 @@ from backproof.trial.vectors import Vector, inner
 
 _STILL = 0.8  # share of the outputs that a staircase leaves where they are
 _PLACES = 4  # units in the last place that inputs move by
+_FARTHER = 16.0  # times that, which moves a smooth output by as much more
 _LOWEST_STAIR = 0.015  # of an output's size: above bfloat16's grain, below 6 bits'
 _JUMPS = 0.3  # of the moving outputs: so many that rest at first, and they jump
 _ROUNDINGS = 16.0  # of eps, at the inputs' size: stairs this low are rounding
@@ -44,7 +45,8 @@ def is_staircase(observer: Observer, look: Look) -> bool:
 def rest(observer: Observer, look: Look) -> Rest:
     """Whether the outputs stand still beside x, and why.
 
-    Costs 2 forward calls, 2 more where no step of the look met a stair.
+    Costs 2 forward calls, 2 more where no step of the look met a stair, and 2 more where
+    too many outputs move, which may be those at the very edge of a stair.
     """
     trial, values = observer.trial, observer.base.values
     steps = _last_places(observer, look)
@@ -58,7 +60,11 @@ def rest(observer: Observer, look: Look) -> Rest:
         if not bool(counted.any()):
             counted = look.response.usable
         if float(rests[counted].double().mean()) < _STILL:
-            return Rest.NONE
+            counted = look.response.usable & ~_at_an_edge(observer, steps, moved)
+            if not bool(rests[counted].any()):
+                return Rest.NONE
+            if float(rests[counted].double().mean()) < _STILL:
+                return Rest.NONE
         heights = _heights(observer, look)
     except Refused:
         return Rest.NONE
@@ -77,6 +83,21 @@ def rest(observer: Observer, look: Look) -> Rest:
     if not bool(look.response.moves.any()):
         steps = _longest(observer, look)  # where they stood still as well
     return Rest.STAIRS if _claim_would_show(observer, look, steps) else Rest.NONE
+
+
+def _at_an_edge(
+    observer: Observer, steps: list[Tensor | None], moved: list[Tensor]
+) -> Tensor:
+    """The outputs that jump on both sides, as the sign of zero does: bool (num_outputs,).
+
+    A jump is as high for a step that is 16 times as long. Costs 2 forwards.
+    """
+    trial, values = observer.trial, observer.base.values
+    edge = torch.ones_like(values, dtype=torch.bool)
+    for m, near in zip((1.0, -1.0), moved, strict=True):
+        far = trial.forward(move(trial.points, steps, _FARTHER * m)) - values
+        edge &= (near != 0) & (far.abs() <= 2 * near.abs())
+    return edge
 
 
 def has_low_stairs(observer: Observer, look: Look) -> bool:
