@@ -431,3 +431,22 @@ def test_a_call_that_needs_gradients_takes_the_place_of_one_that_does_not():
         assert seen.kept_bytes == 32
     (subject,) = seen.verify().subjects
     assert subject.usage.notes == ()
+
+
+@pytest.mark.parametrize("weight", [torch.ones(3, 3), torch.eye(3)])
+def test_a_plain_test_matrix_is_no_symmetric_one_by_contract(weight):
+    class Transposed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, weight):
+            ctx.save_for_backward(x, weight)
+            return x @ weight
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, grad_output):
+            x, weight = ctx.saved_tensors
+            return grad_output @ weight.mT, (x.mT @ grad_output).mT
+
+    with backproof.recording() as seen:
+        Transposed.apply(leaf(5, 3), weight.clone().requires_grad_())
+    assert verdicts(seen) == {"Transposed": "wrong"}
