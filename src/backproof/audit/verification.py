@@ -340,7 +340,7 @@ class Verification:
             notes.append(_UNGRADED)
         try:
             found = judged(case)
-            if _is_broken(found) and not known.domains:
+            if not _is_right(found) and not known.domains:
                 domains = replay.symmetric(trial, case, [call, *ledger.kept])
                 if domains:
                     along = judged(dataclasses.replace(case, domains=domains))
@@ -367,6 +367,13 @@ def _in_turn(
         for ledger, row in zip(ledgers, rows, strict=True):
             if column < len(row):
                 yield ledger, row[column]
+
+
+def _is_right(judgement: Judgement) -> bool:
+    """Whether nothing is said against the gradient itself."""
+    outcome = judgement.outcome(GRADIENT)
+    doubtful = (Status.BROKEN, Status.INCONCLUSIVE)
+    return outcome is None or outcome.status not in doubtful
 
 
 def _is_broken(judgement: Judgement) -> bool:
