@@ -90,16 +90,18 @@ def free_port():
         ("killed", 137, "rank 1 did not arrive within 2 s"),
         ("late", 0, "rank 1 did not arrive within 2 s"),
         ("raises", 1, "rank 1 was ended by an exception"),
+        ("replay", 0, "ValueError: nine calls are enough on rank 1"),
     ],
 )
 def test_a_rank_that_does_not_come(audit_ranks, took, how, code, said):
+    patience = "12" if how == "replay" else "2"  # they do meet, on a busy machine too
     first, second = audit_ranks(
-        "uneven_ends.py", "--rank-timeout", "2", arguments=[how]
+        "uneven_ends.py", "--rank-timeout", patience, arguments=[how]
     )
     assert (first.code, second.code) == (0, code)
     assert first.verdicts() == {"AllReduce": "inconclusive", "Square": "pass"}
     assert said in first.words("AllReduce")
-    assert took() < 60
+    assert took() < 100
 
 
 def test_a_rank_that_exits_early_is_verified_first(audit_ranks):

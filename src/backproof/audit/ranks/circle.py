@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -138,10 +139,10 @@ class Circle:
 
     @contextmanager
     def impatient(self) -> Iterator[None]:
-        """The program's own groups wait no longer than we do: a replay must not hang."""
-        waits = list(private.group_timeouts())
+        """The program's own groups give up before we do: a replay must not hang."""
+        waits = list(private.group_timeouts(self._group))
         for backend, _ in waits:
-            backend._set_default_timeout(dt.timedelta(seconds=self._patience))
+            backend._set_default_timeout(dt.timedelta(seconds=self._patience / 2))
         try:
             yield
         finally:
@@ -159,7 +160,8 @@ class Circle:
         try:
             yield
         except RuntimeError as error:
-            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            said = re.sub(r"^\[.*?\]\s*", "", str(error).strip())  # a place in gloo
+            first = (said or type(error).__name__).splitlines()[0].partition(". ")[0]
             self.leave(f"{what}: {first}")
             raise Apart(self.broken) from error
 

@@ -19,15 +19,15 @@ def default_store() -> Any:
     return found() if found is not None else None
 
 
-def group_timeouts() -> Iterator[tuple[Any, dt.timedelta]]:
+def group_timeouts(without: Any) -> Iterator[tuple[Any, dt.timedelta]]:
     """What runs the collectives of each process group, and how long it waits.
 
-    Without NCCL's, which would end the process after so long.
+    Without NCCL's, which would end the process after so long, and one group.
     """
     kind = getattr(_c10d(), "ProcessGroupGloo", None)
     world = getattr(_c10d(), "_world", None)
     for group in list(getattr(world, "pg_map", {})):
-        devices = getattr(group, "_device_types", ())
+        devices = getattr(group, "_device_types", ()) if group is not without else ()
         for device in devices:
             try:
                 backend = group._get_backend(device)

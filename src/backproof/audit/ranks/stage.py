@@ -130,11 +130,16 @@ def together(circle: Circle, parts: Parts, orders: list[Order]) -> list[Any]:
     failed = [(r, one.words) for r, one in enumerate(told) if isinstance(one, Failed)]
     if not failed:
         return told
-    rank, words = failed[0]
-    if any(sign in words.lower() for sign in _LOST):
-        circle.leave(f"the ranks fell out of step in a replay: {words} on rank {rank}")
+    own = [(r, words) for r, words in failed if not _is_lost(words)]
+    rank, words = (own or failed)[0]
+    if len(own) < len(failed):  # somebody waited for it
+        circle.leave(f"ranks fell out of step in a replay: {words} on rank {rank}")
         raise Apart(circle.broken)
     raise RuntimeError(f"on rank {rank}: {words}")
+
+
+def _is_lost(words: str) -> bool:
+    return any(sign in words.lower() for sign in _LOST)
 
 
 def label(name: str, holders: Holders) -> str:

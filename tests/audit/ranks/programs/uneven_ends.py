@@ -1,4 +1,5 @@
-"""Rank 1 does not come to verification as the others do; how is the argument."""
+"""Rank 1 does not come to verification as the others do, or not through it; the argument
+says how."""
 
 import os
 import signal
@@ -10,7 +11,19 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parent))
 from meeting import meet, own
-from right_pairs import AllReduce, Square
+from right_pairs import AllReduce as _AllReduce
+from right_pairs import Square
+
+
+class AllReduce(_AllReduce):
+    calls = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        AllReduce.calls += 1
+        if "replay" in sys.argv and dist.get_rank() == 1 and AllReduce.calls > 9:
+            raise ValueError("nine calls are enough")
+        return _AllReduce.forward(ctx, x)
 
 
 def main():
