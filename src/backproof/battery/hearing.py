@@ -181,7 +181,9 @@ class Hearing:
             sitting.over = True
             return
         self.outcomes.append(outcome)
-        if outcome.status is Status.BROKEN and law.explain is not None:
+        # A diagnosis may take as long as the law; the verdict stands without it.
+        affordable = not self._spending.over(self._num_calls())
+        if outcome.status is Status.BROKEN and law.explain is not None and affordable:
             on_outcome()  # it stands, whatever becomes of the diagnosis
             outcome = self.outcomes[-1] = self._explained(law, sitting, outcome)
         self._tell_if_broken(outcome, sitting.examination)
