@@ -7,6 +7,7 @@ without the option, and loads torch never.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -103,9 +104,16 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     """Give back a path that was taken for a mode: `pytest --backproof tests`."""
     known = early_config.known_args_namespace
     taken = getattr(known, _SWALLOWED, None)
-    if taken is not None:
-        known.file_or_dir.append(taken)
-        args[args.index("--backproof")] = "--backproof=check"
+    if taken is None:
+        return
+    if f"--backproof={taken}" in args:
+        raise pytest.UsageError(
+            f"--backproof={taken}: the modes are {' and '.join(_MODES)}"
+        )
+    known.file_or_dir.append(taken)
+    for at, pair in enumerate(itertools.pairwise(args)):
+        if pair == ("--backproof", taken):
+            args[at] = "--backproof=check"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -133,6 +141,7 @@ class _Plugin:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._timer: Any = None  # the settings of pytest-timeout, while it runs
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -141,7 +150,27 @@ class _Plugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         """While the test's fixtures are still alive."""
+        timer = self._timer
+        if timer is not None:  # our time is not the test's
+            item.ihook.pytest_timeout_cancel_timer(item=item)
         self._session.after_test(item)
+        if timer is not None:
+            item.ihook.pytest_timeout_set_timer(item=item, settings=timer)
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_set_timer(self, settings: Any) -> None:
+        """The timer of pytest-timeout begins to run; None lets it."""
+        self._timer = settings
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_cancel_timer(self) -> None:
+        """It has ended."""
+        self._timer = None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """A worker of pytest-xdist is about to start."""
+        self._session.equip(node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:

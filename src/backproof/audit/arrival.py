@@ -10,7 +10,6 @@ import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +23,11 @@ def when_imported(name: str, act: Callable[[], None]) -> None:
 
 
 class _Waiting(importlib.abc.MetaPathFinder):
-    """Finds one module by the finders that follow, and puts itself around its loader."""
+    """Finds one module by the finders that follow, and puts itself around its loader.
+
+    It stays until the module has loaded: to find is not to load, and many a program asks
+    whether torch is installed before it imports it.
+    """
 
     def __init__(self, name: str, act: Callable[[], None]) -> None:
         self._name, self._act = name, act
@@ -37,18 +40,25 @@ class _Waiting(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._name:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
+        rest = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        found = (f.find_spec(fullname, path, target) for f in rest)
+        spec = next((one for one in found if one is not None), None)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Telling(spec.loader, self._act)  # type: ignore[assignment]
+            spec.loader = _Telling(spec.loader, self)  # type: ignore[assignment]
         return spec
+
+    def arrived(self) -> None:
+        """The module has loaded."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self._act()
 
 
 class _Telling:
     """A loader that says when it is done; all else is the one that it stands for."""
 
-    def __init__(self, loader: Any, act: Callable[[], None]) -> None:
-        self._loader, self._act = loader, act
+    def __init__(self, loader: Any, waiting: _Waiting) -> None:
+        self._loader, self._waiting = loader, waiting
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> Any:
         """As the loader does."""
@@ -60,7 +70,7 @@ class _Telling:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
         self._loader.exec_module(module)
-        self._act()
+        self._waiting.arrived()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)

@@ -15,11 +15,13 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from backproof.codes import all_codes
 from backproof.errors import BadInput
-from backproof.records import Judgement, Severity, Verdict
+from backproof.records import Judgement, Severity, Status, Verdict
 from backproof.report import Report
 
 _HEAD = """\
@@ -70,18 +72,31 @@ def read(path: Path) -> list[Entry]:
         ) from error
     except (OSError, ValueError) as error:
         raise BadInput(f"baseline {path}: {error}") from error
-    entries = []
-    for number, one in enumerate(table.get("accepted", []), start=1):
-        missing = [key for key in _KEYS if key not in one]
-        if missing:
-            raise BadInput(
-                f"baseline {path}: entry {number} lacks {', '.join(missing)}; an entry "
-                f"has {', '.join(_KEYS)}"
-            )
-        entries.append(
-            Entry(one["function"], one["file"], tuple(one["codes"]), one["reason"])
+    unknown = [key for key in table if key != "accepted"]
+    given = table.get("accepted", [])
+    if unknown or not isinstance(given, list):
+        raise BadInput(
+            f"baseline {path}: each entry begins with [[accepted]]"
+            + (f", and {unknown[0]!r} is none" if unknown else "")
         )
-    return entries
+    return [
+        _entry(one, f"baseline {path}: entry {n}") for n, one in enumerate(given, 1)
+    ]
+
+
+def _entry(one: Any, place: str) -> Entry:
+    if not isinstance(one, dict) or set(one) != set(_KEYS):
+        raise BadInput(f"{place} must have {', '.join(_KEYS)}, and nothing else")
+    for key in ("function", "file", "reason"):
+        if not isinstance(one[key], str):
+            raise BadInput(f"{place}: {key} is {one[key]!r}, and must be a string")
+    codes = one["codes"]
+    if not isinstance(codes, list) or not codes:
+        raise BadInput(f"{place}: codes is {codes!r}, and must be a list of codes")
+    for code in codes:
+        if code not in all_codes():
+            raise BadInput(f"{place}: there is no code {code!r}")
+    return Entry(one["function"], one["file"], tuple(codes), one["reason"])
 
 
 def hold(report: Report, entries: Iterable[Entry]) -> Held:
@@ -94,7 +109,11 @@ def hold(report: Report, entries: Iterable[Entry]) -> Held:
         entry = known.get((subject.name, _posix(subject.file)))
         codes = error_codes(subject)
         if entry is not None and _was_verified(subject):
-            gone = tuple(code for code in entry.codes if code not in codes)
+            gone = tuple(
+                code
+                for code in entry.codes
+                if code not in codes and _was_asked(subject, code)
+            )
             if gone:
                 fixed.append(replace(entry, codes=gone))
         if subject.verdict not in (Verdict.CRASHED, Verdict.WRONG, Verdict.SURROGATE):
@@ -107,24 +126,29 @@ def hold(report: Report, entries: Iterable[Entry]) -> Held:
 
 
 def of(report: Report, before: Iterable[Entry] = ()) -> str:
-    """A baseline file that accepts what `report` finds; known reasons are kept."""
-    reasons = {(one.function, _posix(one.file)): one.reason for one in before}
-    blocks = [_HEAD]
+    """A baseline file that accepts what `report` finds.
+
+    Reasons that were given are kept, and so are entries of Functions that did not run.
+    """
+    entries = {(one.function, _posix(one.file)): one for one in before}
     for subject in report.subjects:
-        codes = error_codes(subject)
-        if not codes or subject.verdict not in (Verdict.CRASHED, Verdict.WRONG):
-            continue
         key = (subject.name, _posix(subject.file))
-        pairs = {
-            "function": subject.name,
-            "file": key[1],
-            "codes": list(codes),
-            "reason": reasons.get(key, _NO_REASON),
-        }
-        # The strings and lists of JSON are TOML's too.
-        lines = [f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in pairs.items()]
-        blocks.append("\n".join(["[[accepted]]", *lines, ""]))
-    return "\n".join(blocks)
+        known = entries.get(key)
+        codes = error_codes(subject)
+        if codes and subject.verdict in (Verdict.CRASHED, Verdict.WRONG):
+            entries[key] = Entry(*key, codes, known.reason if known else _NO_REASON)
+        elif known is not None and _was_verified(subject):
+            del entries[key]
+    return "\n".join([_HEAD, *map(_written, entries.values())])
+
+
+def _written(entry: Entry) -> str:
+    # The strings and lists of JSON are TOML's too.
+    lines = [
+        f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        for key, value in asdict(entry).items()
+    ]
+    return "\n".join(["[[accepted]]", *lines, ""])
 
 
 def error_codes(subject: Judgement) -> tuple[str, ...]:
@@ -143,6 +167,12 @@ def in_words(entry: Entry, path: Path) -> str:
 
 def _was_verified(subject: Judgement) -> bool:
     return subject.verdict is not Verdict.INCONCLUSIVE
+
+
+def _was_asked(subject: Judgement, code: str) -> bool:
+    """Whether its law could have found it again; a spent budget proves nothing."""
+    outcome = subject.outcome(code)
+    return outcome is not None and outcome.status is not Status.INCONCLUSIVE
 
 
 def _posix(file: str) -> str:

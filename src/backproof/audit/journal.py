@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,8 +38,11 @@ class Journal:
         if self._path is None:
             return
         if self._running is None or self._process != os.getpid():
-            self._process = os.getpid()
-            self._running = os.open(self._file("running"), _WRITE, 0o600)
+            self._process, self._running = os.getpid(), None
+            with suppress(FileNotFoundError):
+                self._running = os.open(self._file("running"), _WRITE, 0o600)
+        if self._running is None:
+            return
         line = json.dumps(list(entry)).encode() + b"\n"
         os.pwrite(self._running, line, 0)
         os.ftruncate(self._running, len(line))
@@ -52,7 +56,11 @@ class Journal:
         """A Function was called for the first time."""
         if self._path is None:
             return
-        with self._file("met").open("a", encoding="utf-8") as file_of_names:
+        # Nobody reads it any more where a program has left this process behind.
+        with (
+            suppress(FileNotFoundError),
+            self._file("met").open("a", encoding="utf-8") as file_of_names,
+        ):
             file_of_names.write(json.dumps([name, file, line]) + "\n")
 
     def _file(self, kind: str) -> Path:

@@ -9,6 +9,7 @@ Nothing is loaded before torch is, and nothing is said on the program's own stre
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import signal
 import sys
@@ -16,19 +17,26 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backproof.audit.journal import Journal
 from backproof.audit.settings import Settings
 from backproof.audit.watching import Watching
 
+if TYPE_CHECKING:
+    from backproof.report import Report
+
 FOLDER, SETTINGS = "BACKPROOF_AUDIT_FOLDER", "BACKPROOF_AUDIT_SETTINGS"
 """Of the environment: where reports go, and what the audit was told."""
+
+STOPPED = ".stopped"
+"""Ending of the file that a process leaves which was interrupted when its time was over."""
 
 _IN_A_FORK = (
     "it ran in a forked process, in which torch may hang; a program that starts its "
     "processes by spawn is verified"
 )
+_FOR_OTHERS = 600.0  # seconds that a rank waits for those whose program goes on
 _GRACE = 10.0  # seconds that a program has to end after it was interrupted
 
 
@@ -60,7 +68,8 @@ class _Process:
     def __init__(self, folder: Path, settings: Settings) -> None:
         self._folder, self._settings = folder, settings
         self.watching = self._new()
-        self.forked = self._done = self._stopped = False
+        self.forked = self._done = False
+        self._timer: threading.Timer | None = None
         self._status: Callable[[str], None] = lambda words: None
         self._exit: Any = os._exit
 
@@ -70,9 +79,10 @@ class _Process:
         os.register_at_fork(after_in_child=self._after_fork)
         os._exit = self._leave  # type: ignore[assignment]
         if self._settings.stop_after is not None:
-            timer = threading.Timer(self._settings.stop_after, self._stop)
-            timer.daemon = True
-            timer.start()
+            seconds = min(self._settings.stop_after, threading.TIMEOUT_MAX)
+            self._timer = threading.Timer(seconds, self._stop)
+            self._timer.daemon = True
+            self._timer.start()
 
     def _new(self) -> Watching:
         journal = Journal(self._folder / "process")
@@ -89,34 +99,76 @@ class _Process:
 
     def _stop(self) -> None:
         """The time that was given is over: as Ctrl-C, but it is no failure."""
-        self._stopped = True
-        sys.excepthook = _silent(sys.excepthook)
-        signal.raise_signal(signal.SIGINT)
-        if not threading.main_thread().is_alive():
+        main = threading.main_thread()
+        if self._done or not main.is_alive():
             return
-        threading.main_thread().join(_GRACE)
-        if threading.main_thread().is_alive() and not self._done:
+        with suppress(OSError):
+            (self._folder / f"{os.getpid()}{STOPPED}").touch()
+        sys.excepthook = _silent(sys.excepthook)
+        if main.ident is not None and hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(main.ident, signal.SIGINT)  # it may sleep
+        else:
+            signal.raise_signal(signal.SIGINT)
+        main.join(_GRACE)
+        if main.is_alive() and not self._done:
             self._leave(0)
 
     def _finish(self) -> None:
         if self._done:
             return
         self._done = True
+        if self._timer is not None:
+            self._timer.cancel()
         recording = self.watching.recording
-        if recording is None or not recording.ledgers:
+        if recording is None or not (recording.ledgers or self._has_other_ranks()):
             self.watching.stop()
             return
-        with suppress(KeyboardInterrupt), self._showing():
-            if not self.forked:
-                self.watching.verify()
-        with _uninterrupted():
-            report = self.watching.report(because=_IN_A_FORK if self.forked else "")
+        because = _IN_A_FORK if self.forked else ""
+        try:
+            with self._showing():
+                if not self.forked:
+                    self.watching.verify()
+        except KeyboardInterrupt:
+            because = "the verification was interrupted"
+        except Exception as error:  # a defect of ours must not cost what is known
+            because = f"the verification failed: {type(error).__name__}: {error}"
+        report = None
+        # The folder is gone when the program left this process behind.
+        with _uninterrupted(), suppress(FileNotFoundError):
+            report = self.watching.report(because=because)
             self.watching.stop()
             if report is not None:
                 part = self._folder / f"{os.getpid()}.json"
                 partial = part.with_suffix(".partial")
                 partial.write_text(report.to_json(indent=None), encoding="utf-8")
                 partial.replace(part)
+                self._write_rank()
+        if report is not None:
+            with suppress(KeyboardInterrupt):
+                self._end_together(report)
+        _end_as_before()
+
+    def _has_other_ranks(self) -> bool:
+        """Whether others wait for this one, which may have called nothing itself."""
+        from backproof.audit.ranks.circle import distributed
+
+        return not self.forked and distributed() is not None
+
+    def _write_rank(self) -> None:
+        """Which rank it was, for whoever reports."""
+        rank, size = self.watching.together
+        if size > 1:
+            file = self._folder / f"{os.getpid()}.rank"
+            file.write_text(json.dumps([rank, size]), encoding="utf-8")
+
+    def _end_together(self, report: Report) -> None:
+        """A launcher ends all ranks when one fails; so none may before all are over."""
+        if self.watching.together[1] > 1 and any(
+            one.verdict.stands for one in report.subjects
+        ):
+            self.watching.wait_for_all(_FOR_OTHERS)
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is over already
 
     def _tell(self, name: str, done: int, of: int) -> None:
         self._status(f"backproof: verifying {name} ({done + 1} of {of})")
@@ -149,6 +201,17 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _end_as_before() -> None:
+    """A program that Ctrl-C has ended says so by its exit code.
+
+    CPython notes that in a flag which code from a string resets, and a dataclass is made
+    by such code; only such code sets it again.
+    """
+    if getattr(sys, "last_type", None) is KeyboardInterrupt:
+        with suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")
 
 
 def _silent(hook: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ class Settings:
         seed: of directions and cotangents.
         stop_after: seconds after which the program is interrupted; None to let it run.
         when: "exit", or "step" to verify after each step of an optimizer.
+        rank_timeout: seconds that ranks wait for one another.
     """
 
     seconds: float = 60.0
@@ -41,6 +43,7 @@ class Settings:
     seed: int = 0
     stop_after: float | None = None
     when: str = "exit"
+    rank_timeout: float = 30.0
 
     @property
     def bytes(self) -> int:
@@ -55,11 +58,19 @@ class Settings:
         """
         found = {k: v for k, v in given.items() if v is not None and v != ()}
         made = dataclasses.replace(self, **found)
-        for name in ("seconds", "calls"):
-            if not getattr(made, name) > 0:
-                raise BadInput(f"{name} must be above 0, not {getattr(made, name)}")
-        if made.memory < 0:
-            raise BadInput(f"memory (MiB) must not be negative, and is {made.memory}")
+        for name in ("seconds", "calls", "rank_timeout"):
+            if not 0 < getattr(made, name) < math.inf:
+                raise BadInput(
+                    f"{name} must be above 0 and finite, not {getattr(made, name)}"
+                )
+        if made.stop_after is not None and not 0 < made.stop_after < math.inf:
+            raise BadInput(f"--for must be above 0 and finite, not {made.stop_after}")
+        if not 0 <= made.memory < math.inf:
+            raise BadInput(
+                f"memory (MiB) must be 0 or more and finite, not {made.memory}"
+            )
+        if not all(made.only):
+            raise BadInput("only: an empty pattern would match every Function")
         return made
 
     def to_json(self) -> str:
@@ -79,6 +90,7 @@ _IN_FILE: dict[str, tuple[type, ...]] = {
     "memory": (int, float),
     "only": (list,),
     "baseline": (str,),
+    "rank_timeout": (int, float),
 }
 
 
@@ -100,7 +112,10 @@ def _read(file: Path) -> Settings:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadInput(f"{file}: {error}") from error
-    mine = table.get("tool", {}).get("backproof", {})
+    tool = table.get("tool", {})
+    mine = tool.get("backproof", {}) if isinstance(tool, dict) else {}
+    if not isinstance(mine, dict):
+        raise BadInput(f"{file}: tool.backproof is {mine!r}, and must be a table")
     for key, value in mine.items():
         if key not in _IN_FILE:
             raise BadInput(
@@ -114,8 +129,16 @@ def _read(file: Path) -> Settings:
                 f"{kinds[-1].__name__}"
             )
     found = dict(mine)
+    if not all(isinstance(pattern, str) for pattern in found.get("only", ())):
+        raise BadInput(
+            f"{file}: [tool.backproof] only is {found['only']!r}, and must be a list of "
+            "names or patterns"
+        )
     if "only" in found:
         found["only"] = tuple(found["only"])
     if found.get("baseline"):
         found["baseline"] = str(file.parent / found["baseline"])
-    return Settings().over(found)
+    try:
+        return Settings().over(found)
+    except BadInput as error:
+        raise BadInput(f"{file}: [tool.backproof] {error}") from error

@@ -6,11 +6,11 @@ is somebody to report. Imports no torch.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,28 +18,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from backproof.audit.journal import last_entry, met
-from backproof.audit.process import FOLDER, SETTINGS
+from backproof.audit.left_behind import left_behind
+from backproof.audit.process import FOLDER, SETTINGS, STOPPED
 from backproof.audit.settings import Settings
-from backproof.codes import page
 from backproof.errors import BadInput
-from backproof.records import (
-    Finding,
-    Judgement,
-    Location,
-    Outcome,
-    Severity,
-    Status,
-    Usage,
-    Verdict,
-    broken,
-    undecided,
-)
 from backproof.report import Report
 from backproof.report.environment import environment
 from backproof.report.merging import merged_reports
 
-_GRADIENT = "BP101"
 _CHILD = Path(__file__).parent / "child"
 _PATIENCE = 90.0  # seconds that a program has to verify and end when its time is over
 
@@ -52,10 +38,15 @@ class Audited:
         exit_code: the program's own, 128 + n where signal n ended it; 0 where it was
             stopped because its time was over.
         report: None where no process loaded torch and backproof.
+        rank: which rank's program this was, the lowest where it was several; 0 is the
+            one that reports for all.
+        ranks: how many verified together.
     """
 
     exit_code: int
     report: Report | None
+    rank: int = 0
+    ranks: int = 1
 
 
 def audit(command: Sequence[str], settings: Settings) -> Audited:
@@ -66,14 +57,13 @@ def audit(command: Sequence[str], settings: Settings) -> Audited:
     """
     with tempfile.TemporaryDirectory(prefix="backproof-audit-") as name:
         folder = Path(name)
-        start = time.monotonic()
-        stop = settings.stop_after
-        process, code = _run(command, _environment(folder, settings), stop)
-        if stop is not None and time.monotonic() - start >= stop and _interrupted(code):
+        environment = _environment(folder, settings)
+        process, code = _run(command, environment, settings.stop_after)
+        if _interrupted(code) and any(folder.glob(f"*{STOPPED}")):
             code = 0
-        return Audited(
-            128 - code if code < 0 else code, _gathered(folder, process, code)
-        )
+        rank, ranks = _place(folder)
+        report = _gathered(folder, process, code)
+        return Audited(128 - code if code < 0 else code, report, rank, ranks)
 
 
 def _interrupted(code: int) -> bool:
@@ -127,13 +117,24 @@ def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _place(folder: Path) -> tuple[int, int]:
+    """The lowest rank among the processes, and how many verified together."""
+    places = [json.loads(f.read_text(encoding="utf-8")) for f in folder.glob("*.rank")]
+    rank, ranks = min(places, default=(0, 1))
+    return rank, ranks
+
+
 def _gathered(folder: Path, process: int, code: int) -> Report | None:
+    # Ranks that one command started have all written the same.
+    ranks = sorted(folder.glob("*.rank"))
+    again = {file.with_suffix(".json") for file in ranks[1:]}
     parts = [
         Report.from_json(file.read_text(encoding="utf-8"))
         for file in sorted(folder.glob("*.json"))
+        if file not in again
     ]
     lost = [
-        _left_behind(file, code if _process_of(file) == str(process) else None)
+        left_behind(file, _ended(code) if _process_of(file) == str(process) else "")
         for file in sorted(folder.glob("*.met"))
         if not (folder / f"{_process_of(file)}.json").exists()
     ]
@@ -146,65 +147,10 @@ def _gathered(folder: Path, process: int, code: int) -> Report | None:
     return merged_reports(parts)
 
 
-def _left_behind(file: Path, code: int | None) -> list[Judgement]:
-    """The Functions of a process that ended before it could verify, or while it did.
-
-    Of a process that the program started itself nobody knows how it ended.
-    """
-    running = last_entry(file.with_suffix(".running"))
-    words = f"the process that called it {_ended(code)} before it could be verified"
-    found = []
-    for name, place, line in met(file):
-        at_it = running is not None and (running.name, running.file) == (name, place)
-        if running is not None and at_it and code is not None:
-            found.append(_crashed(name, place, line, running.phase, running.code, code))
-            continue
-        said = words
-        if at_it:
-            said = "the process that called it ended, or was ended, during its replay"
-        elif running is not None:
-            said = f"not reached: a replay of {running.name} ended the process"
-        law = page(_GRADIENT).title
-        outcome = Outcome(
-            _GRADIENT, law, "recorded calls", Status.INCONCLUSIVE, (undecided(said),)
-        )
-        verdict = Verdict.INCONCLUSIVE
-        found.append(
-            Judgement(
-                name, place, line, verdict, outcomes=(outcome,), usage=Usage(0, 0, 0)
-            )
-        )
-    return found
-
-
-def _crashed(
-    name: str, file: str, line: int | None, phase: str, law: str, code: int
-) -> Judgement:
-    title = f"{phase} {_ended(code)}"
-    asked = page(law).title
-    words = f"It was replayed for the law: {asked}."
-    where = Location(file, line) if file else None
-    outcome = Outcome(law, asked, "recorded calls", Status.CRASHED, (broken(title),))
-    remedy = (
-        "Call it alone on the same inputs, with the native debugger of your platform."
-    )
-    finding = Finding(law, Severity.ERROR, title, words, where, remedy)
-    return Judgement(
-        name,
-        file,
-        line,
-        Verdict.CRASHED,
-        outcomes=(outcome,),
-        findings=(finding,),
-        usage=Usage(0, 0, 0),
-    )
-
-
-def _ended(code: int | None) -> str:
-    if code is None:
-        return "ended"
+def _ended(code: int) -> str:
+    """How the program's first process ended; of those that it started nobody knows."""
     if code >= 0:
-        return f"ended the process with exit code {code}"
+        return f"ended with exit code {code}"
     names = {number.value: number.name for number in signal.Signals}
     return f"was killed by {names.get(-code, f'signal {-code}')}"
 

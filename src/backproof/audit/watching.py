@@ -6,6 +6,8 @@ Imports no torch itself: a process that never loads it is left alone.
 from __future__ import annotations
 
 import io
+import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
@@ -69,6 +71,18 @@ class Watching:
             with _quietly():
                 self._verifying().verify(self.recording, last=last)
 
+    @property
+    def together(self) -> tuple[int, int]:
+        """Which rank of how many this process was when it verified; (0, 1) for none."""
+        lockstep = self._verification.lockstep if self._verification else None
+        return lockstep.place if lockstep is not None else (0, 1)
+
+    def wait_for_all(self, seconds: float) -> None:
+        """Until the program is over on every rank that it verified with."""
+        lockstep = self._verification.lockstep if self._verification else None
+        if lockstep is not None:
+            lockstep.wait_for_all(seconds)
+
     def fresh_verdicts(self) -> list[tuple[str, Verdict]]:
         """(name, verdict) of each Function that the last `verify` has looked at."""
         return self._verification.fresh if self._verification is not None else []
@@ -84,6 +98,7 @@ class Watching:
 
     def _begin(self) -> None:
         from backproof.audit import hook
+        from backproof.audit.ranks.destruction import before_destruction
         from backproof.audit.recording import Recording
 
         told = self._settings
@@ -94,6 +109,7 @@ class Watching:
             on_function=self._journal.meet if self._journal else None,
         )
         self._patches.enter_context(hook.watched(recording.watch))
+        self._patches.enter_context(before_destruction(self.verify))
         self.recording = recording
         if told.when == "step":
             from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -112,6 +128,7 @@ class Watching:
                 seconds=told.seconds,
                 seed=told.seed,
                 journal=self._journal,
+                patience=told.rank_timeout,
                 on_function=self._on_function,
             )
         return self._verification
@@ -119,11 +136,16 @@ class Watching:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Replays print and warn a second time; that is not the program's output."""
+    """Replays print, log and warn a second time; that is not the program's output."""
+    before = logging.root.manager.disable
     with (
         warnings.catch_warnings(),
         redirect_stdout(io.StringIO()),
         redirect_stderr(io.StringIO()),
     ):
         warnings.simplefilter("ignore")
-        yield
+        logging.disable(sys.maxsize)
+        try:
+            yield
+        finally:
+            logging.disable(before)

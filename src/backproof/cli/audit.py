@@ -15,20 +15,42 @@ _COMMAND = "backproof.command"  # key of what stood behind `--`
 
 
 class _Program(click.Command):
-    """Options end where the program begins; `--` begins a command."""
+    """Options end where the program begins: at a SCRIPT, behind -m MODULE, or at `--`.
+
+    What follows is the program's, also what looks like an option of ours.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        given = list(args)
-        rest = super().parse_args(ctx, args)
-        program = ctx.params["program"]
-        at = len(given) - len(program) - 1
-        ctx.meta[_COMMAND] = at >= 0 and given[at] == "--"
-        return rest
+        at, has_module = self._end_of_options(args)
+        mine, program = args[:at], args[at:]
+        ctx.meta[_COMMAND] = not has_module and program[:1] == ["--"]
+        if ctx.meta[_COMMAND]:
+            program = program[1:]
+        # Without a `--` an option that lacks its value says so.
+        return super().parse_args(ctx, [*mine, "--", *program] if program else mine)
+
+    def _end_of_options(self, args: list[str]) -> tuple[int, bool]:
+        """Where the program begins in `args`, and whether a module was named before."""
+        takes_value = {
+            name: not option.is_flag
+            for option in self.params
+            if isinstance(option, click.Option)
+            for name in option.opts
+        }
+        at = 0
+        while at < len(args) and args[at].startswith("-") and args[at] != "--":
+            name, _, joined = args[at].partition("=")
+            if not name.startswith("--"):
+                name, joined = args[at][:2], args[at][2:]
+            at += 2 if takes_value.get(name) and not joined else 1
+            if name == "-m":
+                return at, True
+        return at, False
 
 
 @click.command(
     cls=_Program,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
     epilog="""\b
 Examples:
   backproof audit train.py --steps 20
@@ -92,6 +114,12 @@ could not be run, 0 otherwise.
     help="Of directions and cotangents.",
 )
 @click.option(
+    "--rank-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="How long ranks of one program wait for one another.  [default: 30]",
+)
+@click.option(
     "--baseline",
     metavar="FILE",
     help="Findings that are known and accepted; what is fixed must be removed.",
@@ -123,10 +151,11 @@ def audit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> No
     process that it starts is watched too. Functions of torch itself are left out.
     """
     from backproof.audit.baseline import read
+    from backproof.audit.ranks.ending import ending_together
     from backproof.audit.settings import from_project
     from backproof.audit.supervision import audit as run
-    from backproof.cli.output import require_writable
     from backproof.errors import BadInput
+    from backproof.report.files import require_writable
 
     output = options["output"]
     if output is not None:
@@ -144,6 +173,7 @@ def audit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> No
         "stop_after",
         "when",
         "seed",
+        "rank_timeout",
     )
     settings = from_project(Path.cwd()).over({name: options[name] for name in names})
     if options["accept"] and not settings.baseline:
@@ -152,8 +182,15 @@ def audit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> No
     known = []
     if path is not None and (path.exists() or not options["accept"]):
         known = read(path)
+    if path is not None and options["accept"]:
+        require_writable(path, "--baseline")
     command = _command(program, options["module"], behind=ctx.meta[_COMMAND])
-    ctx.exit(_told(run(command, settings), known, path, options))
+    with ending_together() as ending:
+        audited = run(command, settings)
+        code = _told(audited, known, path, options)
+        if code and audited.ranks > 1:
+            ending.give_others_a_moment()
+    ctx.exit(code)
 
 
 def _command(
@@ -170,10 +207,14 @@ def _command(
         )
     if behind:
         return list(program)
-    if not Path(program[0]).is_file():
+    script = Path(program[0])
+    if not (script.is_file() or (script / "__main__.py").is_file()):
+        other = (
+            f"; a module is run by -m {script}, any other command by `backproof audit "
+            f"-- {script} ...`"
+        )
         raise BadInput(
-            f"{program[0]}: there is no such file; a module is run by -m "
-            f"{program[0]}, any other command by `backproof audit -- {program[0]} ...`"
+            f"{script}: there is no such file{'' if script.suffix == '.py' else other}"
         )
     return [sys.executable, *program]
 
@@ -183,29 +224,37 @@ def _told(
 ) -> int:
     """Report, and return the exit code."""
     from backproof.audit import baseline
-    from backproof.cli.output import write_whole
+    from backproof.report.files import write_whole
+    from backproof.report.terminal import summary
 
     if audited.report is None:
-        click.echo(f"backproof: {_NOTHING}", err=True)
+        only = " that --only names" if options["only"] else ""
+        click.echo(f"backproof: {_NOTHING.format(only)}", err=True)
         return audited.exit_code
     report = audited.report.relative_to(Path.cwd())
-    if options["accept"] and path is not None:
+    if options["accept"] and path is not None and audited.rank == 0:
         write_whole(path, baseline.of(report, known))
         known = baseline.read(path)
     held = baseline.hold(report, known)
+    failed = bool(held.failing or held.fixed) and not options["report_only"]
+    code = audited.exit_code or int(failed)
+    if audited.rank > 0:  # one of them says it for all
+        said = f"rank {audited.rank}: {summary(report)}; rank 0 reports"
+        click.echo(f"backproof: {said}", err=True)
+        return code
     _deliver(report, held, options["form"], options["output"])
     for entry in held.fixed:
         if path is not None:
             click.echo(f"baseline: {baseline.in_words(entry, path)}", err=True)
-    failed = bool(held.failing or held.fixed) and not options["report_only"]
-    return audited.exit_code or int(failed)
+    return code
 
 
 def _deliver(report: Any, held: Any, form: str, output: Path | None) -> None:
     import shutil
 
-    from backproof.cli.output import wants_colour, write_whole
+    from backproof.cli.output import wants_colour
     from backproof.report.audited import audited
+    from backproof.report.files import write_whole
     from backproof.report.terminal import summary
 
     on_terminal = sys.stderr.isatty()
@@ -228,6 +277,6 @@ def _deliver(report: Any, held: Any, form: str, output: Path | None) -> None:
 
 
 _NOTHING = (
-    "no Python process of it has loaded torch, called a custom Function and has "
-    "backproof installed"
+    "no custom Function{} was called in a Python process that has\n"
+    "torch and backproof installed"
 )

@@ -196,10 +196,11 @@ def check(
     """
     from backproof.cli.events import Request
     from backproof.cli.gather import Gathered, expand, gather
-    from backproof.cli.output import deliver, require_writable
+    from backproof.cli.output import deliver
     from backproof.cli.progress import Progress
     from backproof.cli.repro import Repro
     from backproof.report import environment
+    from backproof.report.files import require_writable
 
     if output is not None:
         require_writable(output)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from backproof.errors import BadInput
 from backproof.report import Report
+from backproof.report.files import write_whole
 from backproof.report.layout import wrapped
 from backproof.report.terminal import summary, text
 
@@ -75,33 +74,3 @@ def wants_colour(*, on_terminal: bool) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return on_terminal and os.environ.get("TERM") != "dumb"
-
-
-def require_writable(path: Path, option: str = "--output") -> None:
-    """Refuse a path that could not be written, before any work is done for `option`.
-
-    Raises:
-        BadInput: there is no such folder, or no permission.
-    """
-    folder = path.resolve().parent
-    if not folder.is_dir():
-        raise BadInput(f"{option} {path}: there is no folder {folder}")
-    if path.is_dir() or not os.access(folder, os.W_OK):
-        raise BadInput(f"{option} {path}: it cannot be written there")
-
-
-def write_whole(path: Path, content: str) -> None:
-    """Write `content` so that `path` holds all of it or what it held before."""
-    folder = path.resolve().parent
-    descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(content)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)  # mkstemp lets nobody else read
-        Path(name).replace(path.resolve())
-    except BaseException:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
-        raise

@@ -11,9 +11,9 @@ from typing import Self
 
 from backproof.cli.events import Drafted, Event, Request
 from backproof.cli.gather import Serve
-from backproof.cli.output import require_writable
 from backproof.errors import BadInput
 from backproof.report import Report
+from backproof.report.files import require_writable
 from backproof.repro.proof import failing, is_ours, keep
 
 _TOLD = 3  # reasons, where there are more
