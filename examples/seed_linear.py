@@ -3,7 +3,7 @@
 The second, complete version, its example of use and its gradcheck calls stand here as
 they were published; `inputs` tells `backproof check` what to run it on.
 """
-# ruff: noqa: D101, D103, E501
+# ruff: noqa: D101, E501
 
 import torch
 from torch.autograd import gradcheck

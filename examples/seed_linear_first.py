@@ -3,7 +3,7 @@
 The first version, which the article shows up to the end of forward; its backward is
 completed here from the second version, with the tensors unpacked in one line.
 """
-# ruff: noqa: D101, D103, E501
+# ruff: noqa: D101, E501
 
 import torch
 from torch.autograd import gradcheck

@@ -59,11 +59,9 @@ def rest(observer: Observer, look: Look) -> Rest:
         counted = look.response.moves
         if not bool(counted.any()):
             counted = look.response.usable
-        if float(rests[counted].double().mean()) < _STILL:
+        if not _mostly(rests[counted]):
             counted = look.response.usable & ~_at_an_edge(observer, steps, moved)
-            if not bool(rests[counted].any()):
-                return Rest.NONE
-            if float(rests[counted].double().mean()) < _STILL:
+            if not _mostly(rests[counted]):
                 return Rest.NONE
         heights = _heights(observer, look)
     except Refused:
@@ -83,6 +81,11 @@ def rest(observer: Observer, look: Look) -> Rest:
     if not bool(look.response.moves.any()):
         steps = _longest(observer, look)  # where they stood still as well
     return Rest.STAIRS if _claim_would_show(observer, look, steps) else Rest.NONE
+
+
+def _mostly(rests: Tensor) -> bool:
+    """Whether nearly all outputs of some rest."""
+    return rests.numel() > 0 and float(rests.double().mean()) >= _STILL
 
 
 def _at_an_edge(
