@@ -6,10 +6,9 @@ that find most, then the other calls, then the remaining laws.
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,29 +17,18 @@ from backproof.audit.identity import Identity
 from backproof.audit.journal import Entry, Journal
 from backproof.audit.judgements import merged, unverified
 from backproof.audit.ledger import KeptCall, Ledger
+from backproof.audit.one_call import Known, judged
 from backproof.audit.ranks.circle import PATIENCE, distributed
-from backproof.audit.replay import (
-    CannotReplay,
-    Replay,
-    default_dtype,
-    has_objects,
-    is_connected_elsewhere,
-)
+from backproof.audit.replay import CannotReplay
 from backproof.battery.budget import Budget
-from backproof.battery.check import judge
-from backproof.battery.hearing import OnBroken
 from backproof.battery.laws import LAWS
-from backproof.battery.verdict import GRADIENT
 from backproof.errors import BadInput
 from backproof.function_class import unwatched
 from backproof.inputs.raised import own_line
-from backproof.probe import Domain
 from backproof.records import Judgement, Status, Verdict
 from backproof.report import Report
 from backproof.report.environment import environment
 from backproof.report.merging import merged_reports
-from backproof.subject import Case
-from backproof.trial import Trial
 from backproof.trial.random_state import preserved
 
 if TYPE_CHECKING:
@@ -57,35 +45,12 @@ _NOT_HERE = ("BP505",)  # a kernel that trusts its sizes would take the program 
 _AFTER = tuple(
     one.code for one in LAWS if one.code not in FIRST and one.code not in _NOT_HERE
 )
-_UNREAD = (
-    "`{}` was not judged: forward does not read it, its gradient is that of a tensor "
-    "that an argument holds"
-)
-_SYMMETRIC = (
-    "`{}` was symmetric in every recorded call, and its gradient is right along "
-    "symmetric directions only"
-)
-_UNGRADED = (
-    "no call needed a gradient: judged as if the inputs had to which backward gives one"
-)
-_NOT_IMPLEMENTED = "NotImplementedError"
 _LEAST = 1.0  # seconds that a replay gets at least, while there are any
 _FOR_THE_FIRST = 0.5  # of the time is for Functions that nothing is known of yet
 _TESTS = 10.0  # that may come, each with as many seconds
 
 
 _Job = tuple[Ledger, KeptCall, tuple[str, ...]]
-
-
-@dataclass
-class _File:
-    """What is known about one Function."""
-
-    judgements: list[Judgement] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    domains: Mapping[str, Domain] = field(default_factory=dict)
-    linked: bool = False  # objects hold inputs: laws that vary one alone cannot
 
 
 class Verification:
@@ -105,14 +70,13 @@ class Verification:
         journal: Journal | None = None,
         patience: float = PATIENCE,
         on_function: Callable[[str, int, int], None] = lambda name, done, of: None,
-        on_broken: OnBroken = lambda outcome, examination: None,
     ) -> None:
         if not seconds > 0:
             raise BadInput(f"seconds for verification must be above 0, not {seconds}")
         self.left, self._seconds, self._seed = seconds, seconds, seed
         self._journal = journal or Journal()
-        self._on_function, self._on_broken = on_function, on_broken
-        self._files: dict[Identity, _File] = {}
+        self._on_function = on_function
+        self._files: dict[Identity, Known] = {}
         self._patience = patience
         self.lockstep: Lockstep | None = None
         self._others: list[Report] = []
@@ -172,7 +136,7 @@ class Verification:
         from backproof.audit.ranks.lockstep import Lockstep
 
         if self.lockstep is None:
-            self.lockstep = Lockstep(self._seed, self._patience, self._enter)
+            self.lockstep = Lockstep(self._seed, self._patience, self._enter_together)
         start = time.perf_counter()
         with unwatched(), preserved():
             found = self.lockstep.verify(list(recording.ledgers.values()), self.left)
@@ -180,12 +144,11 @@ class Verification:
         self.left -= time.perf_counter() - start
         return found
 
-    def _enter(self, ledger: Ledger, phase: str) -> None:
-        file, line = ledger.place
-        entry = Entry(
-            ledger.identity.name, file, line, f"{phase} on all ranks", "BP801"
-        )
-        self._journal.note(entry)
+    def _enter(self, ledger: Ledger, phase: str, code: str) -> None:
+        self._journal.note(Entry(ledger.identity.name, *ledger.place, phase, code))
+
+    def _enter_together(self, ledger: Ledger, phase: str) -> None:
+        self._enter(ledger, f"{phase} on all ranks", "BP801")
 
     def _take(self, found: Found, recording: Recording) -> None:
         """Take over what ranks found out, and exchange all that they know by now."""
@@ -240,8 +203,8 @@ class Verification:
     def _is_new(self, ledger: Ledger) -> bool:
         return not self._file(ledger).judgements
 
-    def _file(self, ledger: Ledger) -> _File:
-        return self._files.setdefault(ledger.identity, _File())
+    def _file(self, ledger: Ledger) -> Known:
+        return self._files.setdefault(ledger.identity, Known())
 
     @property
     def _not_reached(self) -> str:
@@ -268,6 +231,7 @@ class Verification:
             try:
                 self._replay(ledger, call, laws, share)
             finally:
+                self._journal.clear()
                 self.left -= time.perf_counter() - start
 
     def _replay(
@@ -277,9 +241,15 @@ class Verification:
         if laws is _AFTER and (known.linked or not _is_open(known.judgements)):
             return
         try:
-            with default_dtype(call.default_dtype):
-                judgement, notes = self._judged(ledger, call, laws, seconds, known)
-            _refuse(judgement, call)
+            judgement = judged(
+                ledger,
+                call,
+                laws,
+                known,
+                budget=Budget(seconds=seconds),
+                seed=self._seed,
+                on_phase=partial(self._enter, ledger),
+            )
         except CannotReplay as error:
             known.reasons.append(str(error))
             return
@@ -296,60 +266,6 @@ class Verification:
         ledger.checked.add(call.signature)
         known.judgements.append(judgement)
         self.fresh.append((ledger.identity.name, judgement.verdict))
-        known.notes += [note for note in notes if note not in known.notes]
-
-    def _judged(
-        self,
-        ledger: Ledger,
-        call: KeptCall,
-        laws: tuple[str, ...],
-        seconds: float,
-        known: _File,
-    ) -> tuple[Judgement, list[str]]:
-        """The judgement of a call, and what it rests on."""
-        replay = Replay(ledger, call)
-        file, line = ledger.place
-
-        def enter(phase: str, code: str) -> None:
-            self._journal.note(Entry(ledger.identity.name, file, line, phase, code))
-
-        enter("forward", FIRST[0])
-        with torch.inference_mode(mode=False):
-            trial = Trial(replay.subject, replay.case, seed=self._seed)
-            case, unread = replay.read(trial)
-            if call is ledger.ungraded:
-                case = replay.given(trial)
-        known.linked = replay.is_linked or bool(unread)
-        if known.domains:
-            case = dataclasses.replace(case, domains=known.domains)
-
-        def judged(case: Case) -> Judgement:
-            return judge(
-                replay.subject,
-                [case],
-                seed=self._seed,
-                laws=laws,
-                contexts="none",
-                budget=Budget(seconds=seconds),
-                on_phase=enter,
-                on_broken=self._on_broken,
-            )
-
-        notes = [_UNREAD.format(name) for name in unread]
-        if call is ledger.ungraded:
-            notes.append(_UNGRADED)
-        try:
-            found = judged(case)
-            if not _is_right(found) and not known.domains:
-                domains = replay.symmetric(trial, case, [call, *ledger.kept])
-                if domains:
-                    along = judged(dataclasses.replace(case, domains=domains))
-                    if along.verdict is Verdict.PASS:
-                        found, known.domains = along, domains
-                        notes += [_SYMMETRIC.format(name) for name in domains]
-        finally:
-            self._journal.clear()
-        return found, notes
 
 
 def _notes(judgement: Judgement) -> list[str]:
@@ -367,45 +283,6 @@ def _in_turn(
         for ledger, row in zip(ledgers, rows, strict=True):
             if column < len(row):
                 yield ledger, row[column]
-
-
-def _is_right(judgement: Judgement) -> bool:
-    """Whether nothing is said against the gradient itself."""
-    outcome = judgement.outcome(GRADIENT)
-    doubtful = (Status.BROKEN, Status.INCONCLUSIVE)
-    return outcome is None or outcome.status not in doubtful
-
-
-def _is_broken(judgement: Judgement) -> bool:
-    """Whether the gradient itself is wrong."""
-    outcome = judgement.outcome(GRADIENT)
-    return outcome is not None and outcome.status is Status.BROKEN
-
-
-def _refuse(judgement: Judgement, call: KeptCall) -> None:
-    """Take nothing for a fault that is a refusal, or comes of the replay.
-
-    Raises:
-        CannotReplay: with what it is.
-    """
-    if _is_broken(judgement) and is_connected_elsewhere(call):
-        raise CannotReplay(
-            "an argument holds tensors that the program computes from other inputs, and "
-            "a replay moves the inputs alone"
-        )
-    if judgement.verdict is not Verdict.CRASHED:
-        return
-    words = next(
-        (o.words for o in judgement.outcomes if o.status is Status.CRASHED), ""
-    )
-    what = words.partition("\n")[2] or words
-    if _NOT_IMPLEMENTED in words:
-        raise CannotReplay(f"it refuses a gradient: {what}")
-    if has_objects(call):
-        raise CannotReplay(
-            "an argument holds tensors that a replay could not connect with the "
-            f"others: {what}"
-        )
 
 
 def _is_open(judgements: Sequence[Judgement]) -> bool:
