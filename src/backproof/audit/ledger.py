@@ -141,6 +141,12 @@ class Ledger:
             return kind, chance.choice(later)
         return None
 
+    def drop_ungraded(self) -> int:
+        """Forget the call that needed no gradient; bytes that are freed."""
+        freed = self.ungraded.size if self.ungraded is not None else 0
+        self.ungraded = None
+        return freed
+
     def let_go(self) -> int:
         """Forget the kept calls, but not that they were verified; bytes that are freed."""
         freed = sum(c.size for kind in self.kinds.values() for c in kind.kept.values())

@@ -145,11 +145,16 @@ class Recording:
             self._here.busy = False
         return None
 
-    def let_go(self) -> None:
-        """Forget every kept call; counts stay."""
+    def let_go(self, *, last: bool = True) -> None:
+        """Forget every kept call; counts stay.
+
+        Calls that needed no gradient wait for the last time: one that does may come.
+        """
         with self._lock:
             for ledger in self.ledgers.values():
                 self.kept_bytes -= ledger.let_go()
+                if last:
+                    self.kept_bytes -= ledger.drop_ungraded()
 
     # ------------------------------------------------------------------ looking
 
@@ -263,9 +268,7 @@ class Recording:
         leaves = _leaves(arguments)
         numel = sum(leaf.numel() for leaf in leaves if isinstance(leaf, Tensor))
         with self._lock:
-            if ledger.ungraded is not None:
-                self.kept_bytes -= ledger.ungraded.size
-                ledger.ungraded = None
+            self.kept_bytes -= ledger.drop_ungraded()
             place = ledger.place_for(signature, numel, self.most_calls, self._chance)
             if place is None:
                 return None

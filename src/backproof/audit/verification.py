@@ -105,7 +105,7 @@ class Verification:
             self._verify_ungraded(list(recording.ledgers.values()))
         if found is not None:
             self._take(found, recording)
-        recording.let_go()
+        recording.let_go(last=last)
 
     def _verify(self, waiting: Sequence[Ledger], *, last: bool) -> None:
         with unwatched(), preserved():
