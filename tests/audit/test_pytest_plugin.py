@@ -325,3 +325,17 @@ def test_a_marker_that_makes_no_sense(tmp_path, marker, words):
     done = pytest_in(tmp_path, "suite_light.py", "test_it.py")
     assert words in done.out + done.err
     assert done.code != 0
+
+
+def test_a_defect_of_ours_leaves_the_tests_their_results(tmp_path):
+    (tmp_path / "conftest.py").write_text(
+        "from backproof.audit.watching import Watching\n"
+        "def fails(self, *, last=True):\n"
+        "    raise LookupError('of ours')\n"
+        "Watching.verify = fails\n"
+    )
+    run = pytest_in(tmp_path, "suite_four.py", "suite_four.py", "--backproof")
+    assert run.code == 1
+    assert "passed" in run.outcomes()
+    assert "failed" not in run.outcomes()
+    assert "the audit itself failed: LookupError: of ours" in run.section

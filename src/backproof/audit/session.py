@@ -101,7 +101,11 @@ class Session:
 
     def after_test(self, item: pytest.Item) -> None:
         """Verify what the test has called, before its fixtures go."""
-        self._watching.verify(last=False)
+        try:
+            self._watching.verify(last=False)
+        except Exception as error:  # a defect of ours is no failure of the test
+            self._lose(error)
+            return
         for name, verdict in self._watching.fresh_verdicts():
             if verdict is not Verdict.PASS:
                 item.user_properties.append((f"backproof {name}", verdict.value))
@@ -127,6 +131,19 @@ class Session:
 
     def finish(self, session: pytest.Session) -> None:
         """Make the report; a worker hands it over, the controller decides with it."""
+        try:
+            self._finish(session)
+        except Exception as error:  # the tests' own results must be told all the same
+            self._lose(error)
+            if self._config.getoption("backproof") == "check":
+                session.exitstatus = session.exitstatus or _FAILED
+
+    def _lose(self, error: Exception) -> None:
+        said = f"the audit itself failed: {type(error).__name__}: {error}"
+        if said not in self._lost:
+            self._lost.append(said)
+
+    def _finish(self, session: pytest.Session) -> None:
         self._watching.verify()
         own = self._watching.report()
         output = getattr(self._config, "workeroutput", None)
