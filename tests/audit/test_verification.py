@@ -330,6 +330,28 @@ def test_autocast_and_default_type_are_those_of_the_call():
     assert torch.get_default_dtype() == torch.float32
 
 
+def test_the_default_device_is_that_of_the_call():
+    met = set()
+
+    class Looks(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            met.add(torch.get_default_device().type)
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return 2 * grad_output
+
+    x = leaf(3)
+    with backproof.recording() as seen, torch.device("meta"):
+        Looks.apply(x)
+    met.clear()
+    assert verdicts(seen) == {"Looks": "pass"}
+    assert "meta" in met
+    assert torch.get_default_device().type == "cpu"
+
+
 def test_what_was_not_reached_is_listed():
     class Slow(Round):
         @staticmethod

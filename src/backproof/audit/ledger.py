@@ -31,7 +31,7 @@ class KeptCall:
         size: bytes that are kept for it.
         autocast: device type and dtype of each autocast that was on.
         default_dtype: torch's at the time.
-        device: torch's default device at the time, None for the usual one.
+        device: torch's default device at the time.
         label: what reports call it.
         observed: one record of what it looked like here, where there are several ranks.
     """
@@ -44,7 +44,7 @@ class KeptCall:
     size: int
     autocast: tuple[tuple[str, Any], ...]
     default_dtype: Any
-    device: Any = None
+    device: Any
     label: str = ""
     observed: list[Any] = field(default_factory=list, compare=False)
 

@@ -310,6 +310,7 @@ class Recording:
                 if torch.is_autocast_enabled(device)
             ),
             default_dtype=torch.get_default_dtype(),
+            device=torch.get_default_device(),
             label=f"call {ledger.calls}",
         )
 

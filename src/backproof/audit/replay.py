@@ -193,6 +193,8 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 @contextmanager
 def _surroundings(call: KeptCall) -> Iterator[None]:
     with ExitStack() as stack:
+        if call.device != torch.get_default_device():
+            stack.enter_context(call.device)
         for device, dtype in call.autocast:
             stack.enter_context(torch.autocast(device, dtype=dtype))
         yield
