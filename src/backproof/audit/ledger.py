@@ -71,7 +71,7 @@ class Ledger:
         signatures: those that were met, while there is room.
         checked: those of which a call was verified.
         kinds: the kept calls.
-        ungraded: the first call, while none has needed a gradient.
+        ungraded: the first call that needed no gradient, as if it had.
     """
 
     identity: Identity

@@ -33,7 +33,8 @@ _SYMMETRIC = (
     "symmetric directions only"
 )
 _UNGRADED = (
-    "no call needed a gradient: judged as if the inputs had to which backward gives one"
+    "judged on a call that needed no gradient, as if those inputs had to which backward "
+    "gives one"
 )
 _NOT_IMPLEMENTED = "NotImplementedError"
 

@@ -148,7 +148,7 @@ class Recording:
     def let_go(self, *, last: bool = True) -> None:
         """Forget every kept call; counts stay.
 
-        Calls that needed no gradient wait for the last time: one that does may come.
+        Calls that needed no gradient wait for the last time: others may decide.
         """
         with self._lock:
             for ledger in self.ledgers.values():
@@ -242,7 +242,7 @@ class Recording:
         arguments: tuple[Any, ...],
         leaves: Sequence[Any],
     ) -> None:
-        """One call as if it needed gradients, for want of any that did."""
+        """One call as if it needed gradients, should none that did be decided."""
         floats = [
             leaf.is_floating_point() or leaf.is_complex()
             for leaf in leaves
@@ -251,7 +251,7 @@ class Recording:
         with self._lock:
             size = bytes_of(arguments)
             room = self.kept_bytes + size <= self.memory
-            if ledger.kinds or ledger.ungraded or not any(floats) or not room:
+            if ledger.ungraded or not any(floats) or not room:
                 return
             signature = _signature(leaves, floats)
             ledger.ungraded = self._copied(ledger, origin, arguments, signature, floats)
@@ -268,7 +268,6 @@ class Recording:
         leaves = _leaves(arguments)
         numel = sum(leaf.numel() for leaf in leaves if isinstance(leaf, Tensor))
         with self._lock:
-            self.kept_bytes -= ledger.drop_ungraded()
             place = ledger.place_for(signature, numel, self.most_calls, self._chance)
             if place is None:
                 return None

@@ -28,7 +28,7 @@ from backproof.inputs.raised import own_line
 from backproof.records import Judgement, Status, Verdict
 from backproof.report import Report
 from backproof.report.environment import environment
-from backproof.report.merging import merged_reports
+from backproof.report.merging import decides, merged_reports
 from backproof.trial.random_state import preserved
 
 if TYPE_CHECKING:
@@ -119,12 +119,12 @@ class Verification:
                 self._work(jobs, 0.0 if number == 0 else kept_back, last=last)
 
     def _verify_ungraded(self, ledgers: Sequence[Ledger]) -> None:
-        """Functions no call of which needed a gradient, as if it had."""
+        """Functions of which no call that needed a gradient was decided."""
         jobs: list[_Job] = [
             (one, one.ungraded, laws)
             for laws in (FIRST, _AFTER)
             for one in ledgers
-            if one.ungraded is not None and self._is_new(one)
+            if one.ungraded is not None and self._is_undecided(one)
         ]
         with unwatched(), preserved():
             self._work(jobs, 0.0, last=True)
@@ -202,6 +202,10 @@ class Verification:
 
     def _is_new(self, ledger: Ledger) -> bool:
         return not self._file(ledger).judgements
+
+    def _is_undecided(self, ledger: Ledger) -> bool:
+        known = self._file(ledger).judgements
+        return all(one.verdict is Verdict.INCONCLUSIVE for one in known if decides(one))
 
     def _file(self, ledger: Ledger) -> Known:
         return self._files.setdefault(ledger.identity, Known())

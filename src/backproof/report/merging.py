@@ -46,7 +46,7 @@ def together(judgements: Sequence[Judgement]) -> Judgement:
     verdict = next((bad for bad in _BAD if bad in verdicts), None)
     if verdict is None:
         # Other laws that hold are no pass where the gradient was not judged.
-        sure = any(one.verdict is Verdict.PASS and _decides(one) for one in judgements)
+        sure = any(one.verdict is Verdict.PASS and decides(one) for one in judgements)
         verdict = Verdict.PASS if sure else Verdict.INCONCLUSIVE
     resolution: dict[str, float] = {}
     calls: dict[str, int] = {}
@@ -81,7 +81,7 @@ def together(judgements: Sequence[Judgement]) -> Judgement:
     )
 
 
-def _decides(judgement: Judgement) -> bool:
+def decides(judgement: Judgement) -> bool:
     """Whether its verdict is one about the gradient, and not of other laws alone."""
     return any(outcome.code in _JUDGED for outcome in judgement.outcomes)
 
