@@ -543,7 +543,11 @@ def _told(result: Result) -> Iterator[str]:
 
 def _why(subject: Mapping[str, Any]) -> str:
     """The first finding of a subject, errors before notes, in one line."""
-    findings = sorted(subject["findings"], key=lambda f: f["severity"] != "error")
+    findings = sorted(
+        subject["findings"],
+        # A surrogate is not what a worse verdict rests on.
+        key=lambda f: (f["severity"] != "error", f["code"] == "BP106"),
+    )
     if not findings:
         return "no finding"
     first = findings[0]

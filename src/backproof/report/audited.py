@@ -63,6 +63,8 @@ def audited(
 def first_finding(subject: Judgement) -> str:
     """The code and title of the first finding, or why there is no verdict, in a line."""
     errors = [f for f in subject.findings if f.severity is Severity.ERROR]
+    if subject.verdict is not Verdict.SURROGATE:  # it is not what the verdict rests on
+        errors.sort(key=lambda finding: finding.code == "BP106")
     if errors:
         return f"{errors[0].code}  {errors[0].title}"
     if subject.verdict is Verdict.INCONCLUSIVE:
