@@ -6,6 +6,7 @@ vmap, with the written class in a closure.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 import sysconfig
@@ -17,6 +18,8 @@ from typing import Any
 import torch
 
 from backproof.function_class import own_method
+from backproof.records import Location
+from backproof.subject import subject_of
 
 _GENERATED = "torch._functorch.autograd_function"
 _INSTALLED = {
@@ -80,6 +83,33 @@ def identity_of(cls: type) -> Identity:
     code = getattr(inspect.unwrap(forward) if forward else None, "__code__", None)
     line = code.co_firstlineno if code is not None else 0
     return Identity(cls.__module__, cls.__qualname__, line)
+
+
+def file_of(cls: type) -> str:
+    """The file of its module; empty where there is none.
+
+    Asked while the program runs: when a script has ended, its module has no file left.
+    """
+    module = sys.modules.get(cls.__module__)
+    return getattr(module, "__file__", None) or ""
+
+
+def place_of(cls: type, file: str) -> Location | None:
+    """Where the class is written, in `file` if Python no longer knows.
+
+    Reads the source, which takes as long as a training step.
+    """
+    known = subject_of(cls).where
+    if known is not None or not Path(file).is_file():
+        return known
+    tree = ast.parse(Path(file).read_text(encoding="utf-8", errors="replace"))
+    lines = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__
+    ]
+    before = [line for line in lines if line <= identity_of(cls).line]
+    return Location(file, max(before, default=min(lines, default=None)))
 
 
 def is_foreign(cls: type) -> bool:

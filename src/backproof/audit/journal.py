@@ -53,7 +53,7 @@ class Journal:
             os.ftruncate(self._running, 0)
 
     def meet(self, name: str, file: str, line: int | None) -> None:
-        """A Function was called for the first time."""
+        """A Function was called for the first time; `line` is that of its forward."""
         if self._path is None:
             return
         # Nobody reads it any more where a program has left this process behind.

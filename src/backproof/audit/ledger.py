@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from backproof.audit.identity import Identity
+from backproof.audit.identity import Identity, place_of
 from backproof.records import Location
 
 Signature = tuple[Any, ...]
@@ -64,8 +65,8 @@ class Ledger:
     Attributes:
         identity: the place of its source.
         written: a class of it, the first that was met.
-        where: where that is written; asked early, a script's own file is gone at exit.
         package: the installed package it belongs to; empty for the program's own.
+        file: of its module.
         calls: how often it was called; a level of torch.func is no call of its own.
         unrecorded: calls that could not be kept, by reason.
         signatures: those that were met, while there is room.
@@ -77,7 +78,7 @@ class Ledger:
     identity: Identity
     written: type
     package: str
-    where: Location | None = None
+    file: str = ""
     calls: int = 0
     unrecorded: Counter[str] = field(default_factory=Counter)
     signatures: set[Signature] = field(default_factory=set)
@@ -85,6 +86,11 @@ class Ledger:
     kinds: dict[Signature, Kind] = field(default_factory=dict)
     ungraded: KeptCall | None = None
     classes: int = 0
+
+    @functools.cached_property
+    def where(self) -> Location | None:
+        """Where it is written; asked for when the program has time."""
+        return place_of(self.written, self.file)
 
     @property
     def place(self) -> tuple[str, int | None]:

@@ -42,7 +42,7 @@ def _judged(
     place: tuple[str, str, int | None], running: Entry | None, ended: str
 ) -> Judgement:
     name, file, line = place
-    at_it = running is not None and running[:3] == place
+    at_it = running is not None and running[:2] == (name, file)
     if running is not None and at_it and ended:
         return _crashed(running, ended)
     if running is None:

@@ -18,6 +18,7 @@ from backproof.audit import hook
 from backproof.audit.identity import (
     Identity,
     Origin,
+    file_of,
     identity_of,
     is_foreign,
     origin_of,
@@ -28,7 +29,6 @@ from backproof.audit.ledger import KeptCall, Ledger, Signature
 from backproof.audit.ranks.circle import distributed
 from backproof.definition import private
 from backproof.errors import BadInput
-from backproof.subject import subject_of
 
 if TYPE_CHECKING:
     from backproof.report import Report
@@ -168,8 +168,8 @@ class Recording:
                 identity = identity_of(written)
                 ledger = self.ledgers.get(identity)
                 if ledger is None:
-                    where = subject_of(written).where
-                    ledger = Ledger(identity, written, package_of(written), where)
+                    package, file = package_of(written), file_of(written)
+                    ledger = Ledger(identity, written, package, file)
                     self.ledgers[identity] = ledger
                     self._tell(ledger)
                 ledger.classes += 1
@@ -182,8 +182,8 @@ class Recording:
 
     def _tell(self, ledger: Ledger) -> None:
         if self._on_function is not None:
-            file, line = ledger.place
-            self._on_function(ledger.identity.name, file, line)
+            line = ledger.identity.line or None
+            self._on_function(ledger.identity.name, ledger.file, line)
 
     def _wanted(self, cls: type) -> bool:
         name = f"{cls.__module__}.{cls.__qualname__}"

@@ -16,16 +16,15 @@ _DECIDING = (*_JUDGED, "BP107")
 def merged_reports(reports: Iterable[Report]) -> Report | None:
     """The reports of several processes as one; None where there is none.
 
-    A Function is the same one where name, file and line are.
+    A Function is the same one where name and file are.
     """
     reports = list(reports)
     if not reports:
         return None
-    by_function: dict[tuple[str, str, int | None], list[Judgement]] = {}
+    by_function: dict[tuple[str, str], list[Judgement]] = {}
     for report in reports:
         for subject in report.subjects:
-            key = (subject.name, subject.file, subject.line)
-            by_function.setdefault(key, []).append(subject)
+            by_function.setdefault((subject.name, subject.file), []).append(subject)
     subjects = [
         dataclasses.replace(together(same), usage=_added([one.usage for one in same]))
         for same in by_function.values()
