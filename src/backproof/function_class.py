@@ -25,15 +25,21 @@ A Function of ours tells them itself; torch's own kind does where an audit has m
 """
 
 
+OFF_THE_RECORD: list[None] = []
+"""One entry for each `off_the_record` that lasts; nobody is told while there are any."""
+
+
 @contextmanager
-def unwatched() -> Iterator[None]:
-    """Nobody is told of what is called within, in any thread: it is no call of a user's."""
-    held = list(WATCHERS)
-    WATCHERS.clear()
+def off_the_record() -> Iterator[None]:
+    """What is called within, in any thread, is no call of the user's program.
+
+    Several may overlap, in threads too: watchers come and go beside it.
+    """
+    OFF_THE_RECORD.append(None)
     try:
         yield
     finally:
-        WATCHERS[:] = held
+        OFF_THE_RECORD.pop()
 
 
 class Defined:

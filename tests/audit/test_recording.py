@@ -384,6 +384,37 @@ def test_numbers_that_make_no_sense_are_refused(options, words):
     assert not is_patched()
 
 
+def test_a_recording_may_begin_and_end_while_another_thread_checks():
+    started, goes_on = threading.Event(), threading.Event()
+
+    class Waits(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            started.set()
+            goes_on.wait(20)
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return 2 * grad_output
+
+    def check():
+        backproof.check(Waits, leaf(3), laws=["BP501"])
+
+    thread = threading.Thread(target=check)
+    with backproof.recording() as ends_early:
+        thread.start()
+        started.wait(20)
+    with backproof.recording() as begins_late:
+        goes_on.set()
+        thread.join()
+        square(leaf(3))
+    Ours.apply(leaf(3))
+    assert calls(ends_early) == {}
+    assert calls(begins_late) == {"Square": 1}
+    assert not is_patched()
+
+
 def test_what_a_check_calls_is_no_call_of_the_program():
     with backproof.recording() as seen:
         backproof.check(Square, leaf(5), laws=["BP101"])

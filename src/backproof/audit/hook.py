@@ -22,7 +22,7 @@ import torch
 
 from backproof.definition import private
 from backproof.errors import BadInput
-from backproof.function_class import WATCHERS
+from backproof.function_class import OFF_THE_RECORD, WATCHERS
 
 Watch = Callable[[type, tuple[Any, ...]], Callable[[Any], None] | None]
 """Told of a call before it runs: the class and the positional arguments.
@@ -54,8 +54,7 @@ def watched(watch: Watch) -> Iterator[None]:
     try:
         yield
     finally:
-        if watch in WATCHERS:
-            WATCHERS.remove(watch)
+        WATCHERS.remove(watch)
         _relying.remove(watch)
         if not _relying:
             _unpatch()
@@ -64,11 +63,12 @@ def watched(watch: Watch) -> Iterator[None]:
 def _patch() -> None:
     base = private.SingleLevelFunction
     before = base.__dict__.get("apply")  # somebody else's, by the same idea
-    watchers, compiling = WATCHERS, torch.compiler.is_compiling
+    watchers, off = WATCHERS, OFF_THE_RECORD
+    compiling = torch.compiler.is_compiling
 
     def apply(cls: Any, *arguments: Any, **keywords: Any) -> Any:
         waiting: tuple[Any, ...] = ()
-        if not compiling():
+        if not compiling() and not off:
             for watch in watchers:
                 then = watch(cls, arguments)
                 if then is not None:

@@ -106,6 +106,9 @@ class Recording:
 
         Returns:
             A report with one subject for each Function that was called.
+
+        Raises:
+            BadInput: `seconds` is not above 0.
         """
         from backproof.audit.verification import Verification
 

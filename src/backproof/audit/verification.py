@@ -23,7 +23,7 @@ from backproof.audit.replay import CannotReplay
 from backproof.battery.budget import Budget
 from backproof.battery.laws import LAWS
 from backproof.errors import BadInput
-from backproof.function_class import unwatched
+from backproof.function_class import off_the_record
 from backproof.inputs.raised import own_line
 from backproof.records import Judgement, Status, Verdict
 from backproof.report import Report
@@ -108,7 +108,7 @@ class Verification:
         recording.let_go(last=last)
 
     def _verify(self, waiting: Sequence[Ledger], *, last: bool) -> None:
-        with unwatched(), preserved():
+        with off_the_record(), preserved():
             rounds: list[list[_Job]] = [
                 [(one, one.kept[0], FIRST) for one in waiting if self._is_new(one)],
                 [(one, call, FIRST) for one, call in _in_turn(waiting, self._is_new)],
@@ -126,7 +126,7 @@ class Verification:
             for one in ledgers
             if one.ungraded is not None and self._is_undecided(one)
         ]
-        with unwatched(), preserved():
+        with off_the_record(), preserved():
             self._work(jobs, 0.0, last=True)
 
     def _together(self, recording: Recording) -> Found | None:
@@ -138,7 +138,7 @@ class Verification:
         if self.lockstep is None:
             self.lockstep = Lockstep(self._seed, self._patience, self._enter_together)
         start = time.perf_counter()
-        with unwatched(), preserved():
+        with off_the_record(), preserved():
             found = self.lockstep.verify(list(recording.ledgers.values()), self.left)
         self._journal.clear()
         self.left -= time.perf_counter() - start

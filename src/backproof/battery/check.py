@@ -14,7 +14,7 @@ from backproof.battery.law import Law
 from backproof.battery.laws import LAWS
 from backproof.battery.table import selected
 from backproof.errors import BadInput
-from backproof.function_class import unwatched
+from backproof.function_class import off_the_record
 from backproof.probe.domain import Domain
 from backproof.records import Judgement
 from backproof.report import Report
@@ -139,7 +139,7 @@ def judge(
         on_broken=on_broken,
     )
     with (
-        unwatched(),
+        off_the_record(),
         preserved(),
         torch.inference_mode(mode=False),
         warnings.catch_warnings(),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backproof.cli.options import report_options
+
 if TYPE_CHECKING:
     from backproof.audit.supervision import Audited
 
@@ -128,21 +130,7 @@ could not be run, 0 otherwise.
     "--accept", is_flag=True, help="Write what is found to the baseline instead."
 )
 @click.option("--report-only", is_flag=True, help="The exit code is the program's.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="What to write.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the report there, whole or not at all.",
-)
+@report_options
 @click.pass_context
 def audit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> None:
     """Run a program unchanged, and verify every custom Function that it calls.

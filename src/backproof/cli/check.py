@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backproof.cli.options import report_options
+
 if TYPE_CHECKING:
     from backproof.cli.in_process import InProcess
     from backproof.cli.isolation import Isolation
@@ -117,21 +119,7 @@ inconclusive subjects a 1.
     help='What each subject may cost, as 2s or "500 calls"; what finds most for a '
     "call is asked first, and what was left out is said.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="What to write.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the report there, whole or not at all.",
-)
+@report_options
 @click.option(
     "--repro",
     type=click.Path(path_type=Path),

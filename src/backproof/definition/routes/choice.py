@@ -21,7 +21,7 @@ from backproof.definition.routes.plain import plain_apply
 from backproof.definition.routes.traced import traced_apply
 from backproof.definition.written import Method, Written
 from backproof.errors import NoDerivative
-from backproof.function_class import WATCHERS
+from backproof.function_class import OFF_THE_RECORD, WATCHERS
 
 _FLAT = SIMPLE | {Tensor, torch.nn.Parameter}
 
@@ -59,7 +59,7 @@ def _choosing(  # noqa: C901 - a function more costs a tenth of the call
 ) -> Callable[..., Any]:
     """`apply`, whose every line is paid for in each eager call."""
     binds, flat_types = written.binds, _FLAT
-    owner, watchers = written.owner, WATCHERS
+    owner, watchers, off = written.owner, WATCHERS, OFF_THE_RECORD
     functorch, modes = private.functorch_active, private.dispatch_modes
     tracing, forward_mode = private.tracing_state, private.forward_mode
     compiling, fx = torch.compiler.is_dynamo_compiling, private.fx_tracing
@@ -73,7 +73,7 @@ def _choosing(  # noqa: C901 - a function more costs a tenth of the call
             arguments = written.bound(arguments, keywords)
         if compiling():
             return traced(*arguments)
-        if watchers:
+        if watchers and not off:
             for watch in watchers:
                 watch(owner, arguments)
         if (
@@ -95,7 +95,7 @@ def _with_keywords(apply: Callable[..., Any], written: Written) -> Callable[...,
     def bound(*arguments: Any, **keywords: Any) -> Any:
         if keywords or written.binds:
             arguments = written.bound(arguments, keywords)
-        if not torch.compiler.is_compiling():
+        if not torch.compiler.is_compiling() and not OFF_THE_RECORD:
             for watch in WATCHERS:
                 watch(written.owner, arguments)
         return apply(*arguments)
