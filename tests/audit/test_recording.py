@@ -184,6 +184,8 @@ def test_what_torch_func_differentiates_is_verified():
         "Square": "pass",
         "Ours": "pass",
     }
+    # torch.func knows that they need a gradient: nobody had to assume it.
+    assert all(s.usage.notes == () for s in report.subjects)
 
 
 def test_calls_of_all_threads_are_counted():
@@ -233,6 +235,16 @@ def test_a_compiled_call_is_left_to_dynamo_without_a_break():
         compiled(x).sum().backward()
     assert torch.equal(x.grad, torch.full((4,), 3.0))
     assert calls(seen).get("Scale", 0) == 0
+
+
+def test_an_exported_call_is_no_call_of_the_program():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return scale(x, 3.0)
+
+    with backproof.recording() as seen:
+        torch.export.export(Model(), (torch.randn(4),), strict=False)
+    assert calls(seen) == {}
 
 
 def test_the_first_the_smallest_and_later_ones_are_kept():
